@@ -1,0 +1,97 @@
+"""What every test may ask for: toolchains, a broker, Apache's tools.
+
+PENSTOCK_TEST_TARGET=apache points the tests of tests/compat and tests/system at Apache Kafka: a
+test that fails there asks for something that Kafka does not do.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.oracle import apache
+from tests.oracle.nodes import TARGETS, Node
+from tests.oracle.tools import Tools
+
+TARGET = os.environ.get("PENSTOCK_TEST_TARGET", "penstock")
+
+
+def _lacks(program: str, hint: str) -> str | None:
+    return None if shutil.which(program) else f"no {program} on PATH ({hint})"
+
+
+# marker -> (what it means, why it cannot run here or None)
+NEEDS: dict[str, tuple[str, Callable[[], str | None]]] = {
+    "java": ("needs a Java toolchain and Apache Kafka's jars", apache.missing),
+    "go": ("needs a Go toolchain", lambda: _lacks("go", "Go 1.24 or later")),
+    "kcat": ("needs kcat", lambda: _lacks("kcat", "Debian's package kcat")),
+    "root": ("needs root", lambda: None if os.geteuid() == 0 else "not running as root"),
+    "penstock_only": (
+        "asks for more than Apache Kafka promises",
+        lambda: "the target is Apache Kafka" if TARGET == "apache" else None,
+    ),
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker, (meaning, _) in NEEDS.items():
+        config.addinivalue_line("markers", f"{marker}: {meaning}")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot run, and say why. In CI everything must be there."""
+    for marker, (_, why_not) in NEEDS.items():
+        if item.get_closest_marker(marker) is None or (reason := why_not()) is None:
+            continue
+        if os.environ.get("CI") == "true" and marker != "penstock_only":
+            pytest.fail(f"CI runs every test, but: {reason}", pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def target() -> type[Node]:
+    """The broker under test: Penstock's, or Apache's to prove a test right."""
+    if TARGET not in TARGETS:
+        pytest.exit(f"PENSTOCK_TEST_TARGET is {TARGET!r}, expected one of {sorted(TARGETS)}")
+    return TARGETS[TARGET]
+
+
+@pytest.fixture(scope="session")
+def broker(target: type[Node], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """One running broker for all tests that do it no harm."""
+    with target(tmp_path_factory.mktemp("broker")) as node:
+        yield node
+
+
+@pytest.fixture
+def make_node(target: type[Node], tmp_path: Path) -> Iterator[Callable[..., Node]]:
+    """A maker of brokers for tests that break theirs: not started, ended after the test."""
+    made: list[Node] = []
+
+    def make(name: str = "node", **options: object) -> Node:
+        node = target(tmp_path / name, **options)  # type: ignore[arg-type]
+        made.append(node)
+        return node
+
+    yield make
+    for node in made:
+        node.close()
+
+
+@pytest.fixture(scope="session")
+def tools() -> Iterator[Tools]:
+    """Apache's command-line tools."""
+    running = Tools()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic name that no other test uses."""
+    return f"t-{uuid.uuid4().hex[:12]}"
