@@ -1,4 +1,5 @@
 """Logs on disk in Kafka's formats: segments, indexes, checkpoints, recovery, retention, compaction.
 
-Owns every file under a log directory. It never decides who leads or what is committed. Enter at `log` and `store`.
+Owns every file under a log directory. It never decides who leads or what is committed.
+Enter at `log` and `store`.
 """

@@ -1,0 +1,264 @@
+"""One client's connection: frames in, replies out, in request order.
+
+Requests are served one after another. One that has to wait (a long poll, a replicated write) is
+a future; until it is done, only requests that the service lets overlap are begun, and every reply
+leaves in the order of its request. Nothing is read while the client does not take its replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.net.framing import FrameAssembly, FrameError, frame_length
+from penstock.net.outbox import Outbox, Part
+
+if TYPE_CHECKING:
+    from penstock.net.listener import Listener
+
+log = logging.getLogger("penstock.net")
+
+SLOTS_MAX = 256
+"""Replies that one connection may wait for at once; more requests are not read."""
+
+Reply = bytearray | list[Part]
+"""A whole response frame: as bytes, or as parts of which some are slices of files."""
+
+
+class CloseConnection(Exception):
+    """The peer broke the protocol, or asked for what only closing can answer."""
+
+
+class Service(Protocol):
+    """What a listener hands its frames to."""
+
+    def serve(
+        self, connection: Connection, frame: memoryview
+    ) -> Reply | asyncio.Future[Reply | None] | None:
+        """Serve one request. The frame's bytes are gone when this returns.
+
+        None means that the request has no reply. Raises CloseConnection.
+        """
+
+    def may_overlap(self, frame: memoryview) -> bool:
+        """Whether this request may begin while earlier ones of its connection still wait."""
+
+
+class _Slot:
+    """A reply's place in the queue."""
+
+    __slots__ = ("future", "ready", "reply")
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Reply | None] | None = None
+        self.reply: Reply | None = None
+        self.ready = False
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object behind one accepted socket."""
+
+    __slots__ = (
+        "_assembly",
+        "_closing",
+        "_listener",
+        "_outbox",
+        "_overlapping",
+        "_reading",
+        "_service",
+        "_slots",
+        "last_active",
+        "listener_name",
+        "peer",
+        "session",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+    _outbox: Outbox
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._service = listener.service
+        self._assembly = FrameAssembly(listener.pool, listener.limits.frame_bytes_max)
+        self._slots: deque[_Slot] = deque()
+        self._overlapping = True  # whether all that wait may be overlapped
+        self._reading = True
+        self._closing = False
+        self.listener_name = listener.name
+        self.last_active = 0.0
+        self.peer: tuple[str, int] = ("", 0)
+        self.session: dict[str, Any] = {}
+        """What the service wants to remember of this client."""
+
+    # -- asyncio's side ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple):
+            self.peer = (name[0], name[1])
+        secure = transport.get_extra_info("ssl_object") is not None
+        sock: socket.socket | None = None if secure else transport.get_extra_info("socket")
+        self._outbox = Outbox(transport, sock, self._listener.loop, self._writable, self.abort)
+        self.last_active = self._listener.loop.time()
+        self._listener.admit(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._assembly.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._cut(self._assembly.take(nbytes))
+
+    def eof_received(self) -> bool:
+        # A client may close its sending half and still read what it asked for.
+        self._closing = True
+        return not self.idle and self._outbox.half_closable
+
+    def pause_writing(self) -> None:
+        self._outbox.congested = True
+
+    def resume_writing(self) -> None:
+        self._outbox.congested = False
+        self._outbox.pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._closing = True
+        self._assembly.drop()
+        for slot in self._slots:
+            if slot.future is not None:
+                slot.future.cancel()
+        self._slots.clear()
+        self._outbox.forget()
+        self._listener.forget(self)
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def _cut(self, view: memoryview) -> None:
+        at, end = 0, len(view)
+        bytes_max = self._assembly.frame_bytes_max
+        try:
+            while end - at >= 4:
+                frame_end = at + 4 + frame_length(view, at, bytes_max)
+                if frame_end > end:
+                    break
+                frame = view[at + 4 : frame_end]
+                if not self._may_serve(frame):
+                    self._pause()
+                    break
+                at = frame_end
+                self._serve(frame)
+                if self._closing:
+                    return
+            if at != end or self._assembly.waiting:
+                self._assembly.keep(view[at:])
+                self._listener.watch_memory(self)
+        except (FrameError, CloseConnection) as problem:
+            self._refuse(problem)
+
+    def _may_serve(self, frame: memoryview) -> bool:
+        if self._outbox.congested:
+            return False
+        slots = self._slots
+        if not slots:
+            self._overlapping = True
+            return True
+        return self._overlapping and len(slots) < SLOTS_MAX and self._service.may_overlap(frame)
+
+    def _serve(self, frame: memoryview) -> None:
+        self.last_active = self._listener.loop.time()
+        served = self._service.serve(self, frame)
+        if served is None:
+            return
+        if isinstance(served, asyncio.Future):
+            if not self._service.may_overlap(frame):
+                self._overlapping = False
+            slot = _Slot()
+            slot.future = served
+            self._slots.append(slot)
+            served.add_done_callback(lambda done: self._settle(slot, done))
+        elif self._slots:
+            slot = _Slot()
+            slot.reply = served
+            slot.ready = True
+            self._slots.append(slot)
+        else:
+            self._outbox.send(served)
+
+    def _settle(self, slot: _Slot, done: asyncio.Future[Reply | None]) -> None:
+        if done.cancelled() or self.transport.is_closing():
+            return
+        problem = done.exception()
+        if problem is not None:
+            self._refuse(problem)
+            return
+        slot.reply = done.result()
+        slot.ready = True
+        slots = self._slots
+        while slots and slots[0].ready:
+            reply = slots.popleft().reply
+            if reply is not None:
+                self._outbox.send(reply)
+        self._writable()
+
+    def _writable(self) -> None:
+        """Go on with what was put aside, or finish closing, now that something left."""
+        if self._closing:
+            if self.idle:
+                self.transport.close()
+            return
+        if self._assembly.waiting and not self._reading:
+            self._resume()
+            self._cut(self._assembly.take(0))
+        else:
+            self._resume()
+
+    # -- flow -------------------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        if self._reading:
+            self._reading = False
+            self.transport.pause_reading()
+
+    def _resume(self) -> None:
+        if not self._reading and not self.transport.is_closing():
+            self._reading = True
+            self.transport.resume_reading()
+
+    @property
+    def held_bytes(self) -> int:
+        """Receive memory that this connection holds."""
+        return self._assembly.held_bytes
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being served; part of one does not count as being served."""
+        return not self._slots and self._outbox.empty
+
+    def drain(self) -> None:
+        """Take no new request, answer those that wait, then close."""
+        if self._closing:
+            return
+        self._closing = True
+        self._pause()
+        if self.idle:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close now, whatever waits."""
+        self._closing = True
+        self.transport.abort()
+
+    def _refuse(self, problem: BaseException) -> None:
+        host, port = self.peer
+        if isinstance(problem, FrameError | CloseConnection):
+            log.info("closing %s:%s on %s: %s", host, port, self.listener_name, problem)
+        else:
+            log.error("closing %s:%s after our own fault", host, port, exc_info=problem)
+        self._closing = True
+        self._assembly.drop()
+        self.transport.close()  # replies already handed over still leave

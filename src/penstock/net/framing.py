@@ -1,0 +1,113 @@
+"""Cutting a byte stream into frames. Pure: buffers and numbers, no socket.
+
+A frame on Kafka's wire is a signed 32-bit length and that many bytes. Bytes arrive in a buffer
+that all connections of a node share, because nearly every read ends on a frame's edge and is
+served before the next read begins. Only a connection that holds part of a frame has memory of
+its own: ten thousand idle connections cost none, and a large frame is received in place.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from penstock.net.buffers import BORROWED_BYTES_MIN, BufferPool
+
+_LENGTH: Final = struct.Struct(">i")
+
+
+class FrameError(ValueError):
+    """The peer announced a frame that no honest client sends."""
+
+
+def frame_length(view: memoryview, at: int, bytes_max: int) -> int:
+    """The length announced in the four bytes at `at`."""
+    length: int = _LENGTH.unpack_from(view, at)[0]
+    if length < 0:
+        raise FrameError(f"a frame of {length} bytes was announced; a length cannot be negative")
+    if length > bytes_max:
+        raise FrameError(
+            f"a frame of {length} bytes was announced; at most {bytes_max} are taken "
+            "(socket.request.max.bytes)"
+        )
+    return length
+
+
+class FrameAssembly:
+    """The unserved end of one connection's input.
+
+    `room()` says where the next bytes go; `take(count)` says that they came, and gives all that
+    waits; `keep(view)` puts aside what could not be served yet.
+    """
+
+    __slots__ = ("_filled", "_owned", "_pool", "frame_bytes_max")
+
+    def __init__(self, pool: BufferPool, frame_bytes_max: int) -> None:
+        self._pool = pool
+        self._owned: bytearray | None = None
+        self._filled = 0
+        self.frame_bytes_max = frame_bytes_max
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that this connection holds for input that has not been served."""
+        return 0 if self._owned is None else len(self._owned)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether bytes were put aside."""
+        return self._filled > 0
+
+    def room(self) -> memoryview:
+        """Where to receive next."""
+        owned = self._owned
+        if owned is None:
+            return self._pool.shared
+        if self._filled == len(owned):
+            owned = self._grow(owned)
+        return memoryview(owned)[self._filled :]
+
+    def take(self, count: int) -> memoryview:
+        """All bytes that wait, after `count` more arrived in `room()`."""
+        owned = self._owned
+        if owned is None:
+            return self._pool.shared[:count]
+        self._filled += count
+        return memoryview(owned)[: self._filled]
+
+    def keep(self, rest: memoryview) -> None:
+        """Put `rest`, the unserved end of what `take` gave, aside until more arrives."""
+        count = len(rest)
+        old = self._owned
+        if count == 0:
+            self.drop()
+        elif old is None or self._filled != count:  # else it already stands at the front
+            owned = self._pool.borrow(self._size_for(rest))
+            owned[:count] = rest
+            self._owned = owned
+            self._filled = count
+            if old is not None:
+                self._pool.give_back(old)
+
+    def drop(self) -> None:
+        """Forget what waits and give the memory back."""
+        owned = self._owned
+        if owned is not None:
+            self._owned = None
+            self._filled = 0
+            self._pool.give_back(owned)
+
+    def _grow(self, old: bytearray) -> bytearray:
+        owned = self._pool.borrow(max(2 * len(old), self._size_for(memoryview(old))))
+        owned[: self._filled] = old
+        self._owned = owned
+        self._pool.give_back(old)
+        return owned
+
+    def _size_for(self, waiting: memoryview) -> int:
+        # Memory follows the bytes that really came: announcing a length alone buys nothing.
+        count = len(waiting)
+        if count < 4:
+            return BORROWED_BYTES_MIN
+        frame = 4 + frame_length(waiting, 0, self.frame_bytes_max)
+        return max(count, min(frame, 16 * count))

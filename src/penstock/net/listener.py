@@ -1,0 +1,144 @@
+"""A listening socket, the connections behind it, and their bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections import Counter
+from dataclasses import dataclass
+
+from penstock.net.buffers import BufferPool
+from penstock.net.connection import Connection, Service
+
+log = logging.getLogger("penstock.net")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a listener grants; Kafka's names stand in the reference of configuration."""
+
+    frame_bytes_max: int = 104_857_600
+    connections_max: int = 2_147_483_647
+    connections_per_address_max: int = 2_147_483_647
+    idle_ms_max: int = 600_000
+    backlog: int = 50
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+
+
+class Listener:
+    """Accepts connections on one address and hands their frames to a service."""
+
+    def __init__(
+        self,
+        name: str,
+        service: Service,
+        pool: BufferPool,
+        limits: Limits,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.name = name
+        self.service = service
+        self.pool = pool
+        self.limits = limits
+        self.loop = asyncio.get_running_loop()
+        self.port = 0
+        self.connections: set[Connection] = set()
+        self._by_address: Counter[str] = Counter()
+        self._tls = tls
+        self._server: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Bind and accept. Port 0 takes a free one; `port` then says which."""
+        sock = _bind(host, port, self.limits)
+        self._server = await self.loop.create_server(
+            lambda: Connection(self), sock=sock, ssl=self._tls, backlog=self.limits.backlog
+        )
+        self.port = sock.getsockname()[1]
+        self._plan_sweep()
+
+    async def stop(self, patience_ms: int) -> None:
+        """Stop accepting, answer what waits, close; after `patience_ms` close regardless."""
+        if self._server is not None:
+            self._server.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in list(self.connections):
+            connection.drain()
+        deadline = self.loop.time() + patience_ms / 1000
+        while self.connections and self.loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.abort()
+
+    # -- called by connections --------------------------------------------------------------
+
+    def admit(self, connection: Connection) -> None:
+        """Count a new connection, or close it when there are too many."""
+        address = connection.peer[0]
+        self.connections.add(connection)
+        self._by_address[address] += 1
+        if len(self.connections) > self.limits.connections_max:
+            log.warning("refused %s: max.connections reached on %s", address, self.name)
+            connection.abort()
+        elif self._by_address[address] > self.limits.connections_per_address_max:
+            log.warning("refused %s: max.connections.per.ip reached on %s", address, self.name)
+            connection.abort()
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            address = connection.peer[0]
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+    def watch_memory(self, connection: Connection) -> None:
+        """Close a connection that is left with part of a frame when no memory is left to lend.
+
+        Making it wait instead could stop everyone: all memory may lie with frames that are not
+        finished, and only reading on finishes them.
+        """
+        pool = self.pool
+        if pool.exhausted:
+            log.warning(
+                "closing %s: receive memory is exhausted (%d bytes held by requests)",
+                connection.peer[0],
+                pool.borrowed_bytes,
+            )
+            connection.abort()
+
+    # -- idle connections -------------------------------------------------------------------
+
+    def _plan_sweep(self) -> None:
+        period = min(max(self.limits.idle_ms_max / 4000, 0.05), 60.0)
+        self._sweep = self.loop.call_later(period, self._close_idle)
+
+    def _close_idle(self) -> None:
+        oldest = self.loop.time() - self.limits.idle_ms_max / 1000
+        for connection in list(self.connections):
+            if connection.last_active < oldest and connection.idle:
+                connection.abort()
+        self._plan_sweep()
+
+
+def _bind(host: str, port: int, limits: Limits) -> socket.socket:
+    family, kind, proto, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, proto)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if limits.send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+        if limits.receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock

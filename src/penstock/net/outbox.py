@@ -1,0 +1,205 @@
+"""The way out of a connection: bytes, and slices of files that never enter Python.
+
+While the transport has nothing buffered, a slice goes from the page cache to the socket with
+`sendfile`. A socket that is full takes one copied chunk through the transport, whose call back
+says when there is room again. A slice that the page cache does not hold is read ahead in a
+worker thread, so that a cold disk never stops the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+log = logging.getLogger("penstock.net")
+
+CHUNK_BYTES = 128 * 1024
+"""What is copied when a socket is full; above the transport's mark, so that it calls back."""
+
+HIGH_WATER_BYTES = 64 * 1024
+LOAD_BYTES_MAX = 1024 * 1024
+"""How much of a cold slice is read ahead at a time."""
+
+
+class Splice(Protocol):
+    """A slice of a file that stands for its bytes in a reply."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+    def fileno(self) -> int:
+        """A descriptor that `sendfile` may read from now."""
+
+    def read(self, start: int, size: int) -> bytes:
+        """Bytes of the slice, counted from its beginning."""
+
+    def is_cached(self, start: int, size: int) -> bool:
+        """Whether the page cache seems to hold this part."""
+
+    def load(self, start: int, size: int) -> None:
+        """Bring this part into the page cache; blocks, so it is called in a worker."""
+
+
+Part = bytes | bytearray | memoryview | Splice
+
+
+class Outbox:
+    """What one connection has still to send."""
+
+    __slots__ = (
+        "_fail",
+        "_loading",
+        "_loop",
+        "_on_room",
+        "_parts",
+        "_sent",
+        "_sock",
+        "_transport",
+        "congested",
+    )
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        sock: socket.socket | None,
+        loop: asyncio.AbstractEventLoop,
+        on_room: Callable[[], None],
+        fail: Callable[[], None],
+    ) -> None:
+        transport.set_write_buffer_limits(HIGH_WATER_BYTES, 0)
+        self._transport = transport
+        # A second Python object over the same descriptor, never closed: asyncio owns the socket,
+        # and only a plain socket object sends with flags.
+        self._sock = None if sock is None else socket.socket(fileno=sock.fileno())
+        self._loop = loop
+        self._on_room = on_room
+        self._fail = fail
+        self._parts: deque[Part] = deque()
+        self._sent = 0  # of the first part, if it is a splice
+        self._loading = False
+        self.congested = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether all was handed to the transport, and taken."""
+        return not self._parts and not self.congested
+
+    @property
+    def half_closable(self) -> bool:
+        """TLS has no half-closed state."""
+        return self._sock is not None
+
+    def send(self, reply: bytearray | list[Part]) -> None:
+        """Send a whole reply, after those before it."""
+        if isinstance(reply, bytearray):
+            if self._parts:
+                self._parts.append(reply)
+            else:
+                self._transport.write(reply)
+        else:
+            self._parts.extend(reply)
+            if not self.congested:
+                self._advance()
+
+    def pump(self) -> None:
+        """Go on after the transport took what it had."""
+        if self._parts:
+            self._advance()
+        if not self._parts and not self.congested:
+            self._on_room()
+
+    def forget(self) -> None:
+        """The connection is gone."""
+        self._parts.clear()
+        if self._sock is not None:
+            self._sock.detach()
+            self._sock = None
+
+    def _advance(self) -> None:
+        parts = self._parts
+        while parts and not self.congested and not self._loading:
+            part = parts[0]
+            if not isinstance(part, bytes | bytearray | memoryview):
+                if not self._send_slice(part):
+                    return
+            elif len(parts) > 1 and self._sock is not None and not self._buffered():
+                self._send_head(part)
+            else:
+                self._transport.write(part)
+            parts.popleft()
+
+    def _buffered(self) -> bool:
+        return self._transport.get_write_buffer_size() > 0
+
+    def _send_head(self, part: bytes | bytearray | memoryview) -> None:
+        # MSG_MORE: the slice that follows shares the packet.
+        assert self._sock is not None
+        try:
+            count = self._sock.send(part, socket.MSG_MORE | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            count = 0
+        except OSError:
+            self._transport.write(part)  # the transport meets the same error and tells asyncio
+            return
+        if count < len(part):
+            self._transport.write(memoryview(part)[count:])
+
+    def _send_slice(self, part: Splice) -> bool:
+        """True when all of it was sent or handed over."""
+        while self._sent < part.size:
+            rest = part.size - self._sent
+            ahead = min(rest, LOAD_BYTES_MAX)
+            if not part.is_cached(self._sent, ahead):
+                self._load(part, ahead)
+                return False
+            if self._sock is not None and not self._buffered():
+                try:
+                    count = os.sendfile(
+                        self._sock.fileno(), part.fileno(), part.position + self._sent, ahead
+                    )
+                except BlockingIOError:
+                    count = 0
+                except OSError as problem:
+                    log.warning("cannot send a slice: %s", problem)
+                    self._fail()
+                    return False
+                self._sent += count
+                if count == ahead:
+                    continue
+            chunk = part.read(self._sent, min(rest, CHUNK_BYTES))
+            if not chunk:
+                log.error("a slice of %d bytes ends after %d", part.size, self._sent)
+                self._fail()
+                return False
+            self._sent += len(chunk)
+            self._transport.write(chunk)
+            if self.congested:
+                break
+        if self._sent < part.size:
+            return False
+        self._sent = 0
+        return True
+
+    def _load(self, part: Splice, size: int) -> None:
+        self._loading = True
+        job = self._loop.run_in_executor(None, part.load, self._sent, size)
+        job.add_done_callback(self._loaded)
+
+    def _loaded(self, job: asyncio.Future[None]) -> None:
+        self._loading = False
+        if self._transport.is_closing():
+            return
+        problem = job.exception()
+        if problem is not None:
+            log.error("cannot read a slice", exc_info=problem)
+            self._fail()
+        else:
+            self.pump()
