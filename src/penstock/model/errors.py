@@ -156,10 +156,12 @@ class ErrorCode(IntEnum):
 
 
 # The codes that Kafka's clients retry without asking the application.
-_RETRIABLE = frozenset(
-    (2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75)
-    + (78, 80, 83, 84, 88, 89, 100, 103, 106, 122, 123, 133)
-)
+# fmt: off
+_RETRIABLE = frozenset((
+    2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84, 88,
+    89, 100, 103, 106, 122, 123, 133,
+))
+# fmt: on
 
 _MESSAGES = {
     -1: "The broker failed in a way it did not expect; its log says more.",
@@ -171,14 +173,14 @@ _MESSAGES = {
     5: "The partition has no leader at the moment.",
     6: "This broker neither leads nor, where that would do, follows the partition.",
     7: "The request was not completed in time.",
-    8: "The broker is not available.",
+    8: "That broker cannot be reached.",
     9: "This broker holds no usable replica of the partition.",
     10: "The message is larger than the topic or the broker accepts.",
     11: "The controller epoch is out of date.",
     12: "The metadata string beside the committed offset is too long.",
     13: "The connection was lost before an answer came.",
     14: "The coordinator is still loading its state.",
-    15: "The coordinator is not available.",
+    15: "No coordinator can be reached at the moment.",
     16: "This broker does not coordinate that group or transactional id.",
     17: "The topic name is not valid, or the operation is not allowed on that topic.",
     18: "The batch is larger than a log segment.",
@@ -221,9 +223,9 @@ _MESSAGES = {
     55: "Not attempted, because another part of the request failed.",
     56: "The disk that holds the partition failed.",
     57: "No such log directory on this broker.",
-    58: "SASL authentication failed.",
+    58: "The credentials were refused.",
     59: "The broker holds no state for this producer id.",
-    60: "The partition is being reassigned.",
+    60: "The partition is being reassigned already.",
     61: "Delegation tokens are not enabled.",
     62: "No such delegation token.",
     63: "The principal is neither owner nor renewer of the token.",
@@ -291,7 +293,7 @@ _MESSAGES = {
     125: "The voter key is not that of the node that received it.",
     126: "That voter is in the set already.",
     127: "That voter is not in the set.",
-    128: "The regular expression is not valid.",
+    128: "That is not a valid regular expression.",
     129: "The client's metadata is out of date; bootstrap again.",
     130: "The topology is not valid.",
     131: "The topology epoch is not valid.",
