@@ -1,0 +1,159 @@
+"""Talking to a cluster, with confluent-kafka, and telling its errors in a user's words.
+
+confluent-kafka costs 100 ms to import, so this module is imported inside commands, never by them
+at the top.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock.cli.failure import REFUSED, UNREACHABLE, USAGE, Failure
+from penstock.cli.options import BOOTSTRAP_VARIABLE, pairs_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+KNOCK_SECONDS_MAX = 3.0
+PORT_DEFAULT = 9092
+
+_NO_ANSWER = {
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+}
+
+_HINTS = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "`penstock topic list` shows the topics that there are",
+    KafkaError.TOPIC_ALREADY_EXISTS: "choose another name, or pass --if-not-exists",
+    KafkaError.INVALID_REPLICATION_FACTOR: "`penstock cluster describe` shows how many brokers "
+    "there are: a partition has at most one replica on each",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "ask for the right to this topic, or pass the "
+    "credentials of somebody who has it with -X",
+    KafkaError.INVALID_PARTITIONS: "a topic's partitions can grow in number, and never shrink",
+}
+
+
+def settings_of(bootstrap: str, words: Sequence[str] | None) -> dict[str, Any]:
+    """The client's settings, once a broker was seen to listen.
+
+    Knocking first turns a wrong address into an answer at once, where librdkafka would go on
+    trying until its time is up.
+    """
+    extra = pairs_of(words, "-X")
+    servers = extra.get("bootstrap.servers", bootstrap)
+    _knock(servers)
+    silent = logging.getLogger("penstock.cli.librdkafka")
+    silent.addHandler(logging.NullHandler())
+    silent.propagate = False
+    return {
+        "client.id": "penstock-cli",
+        "logger": silent,  # what fails is raised and told by us; the rest is noise to a user
+        **extra,
+        "bootstrap.servers": servers,
+    }
+
+
+def admin(bootstrap: str, words: Sequence[str] | None) -> AdminClient:
+    """A client for administration."""
+    from confluent_kafka.admin import AdminClient
+
+    return _made(AdminClient, settings_of(bootstrap, words))
+
+
+def producer(bootstrap: str, words: Sequence[str] | None, defaults: Mapping[str, Any]) -> Producer:
+    """A client that writes; what the user says with -X goes before `defaults`."""
+    from confluent_kafka import Producer
+
+    return _made(Producer, {**defaults, **settings_of(bootstrap, words)})
+
+
+def consumer(bootstrap: str, words: Sequence[str] | None, defaults: Mapping[str, Any]) -> Consumer:
+    """A client that reads; what the user says with -X goes before `defaults`."""
+    from confluent_kafka import Consumer
+
+    return _made(Consumer, {**defaults, **settings_of(bootstrap, words)})
+
+
+def result(future: Future[Any], what: str, wait: float) -> Any:
+    """What the cluster answered; `Failure` that begins with `what` if it refused."""
+    try:
+        return future.result(wait)
+    except KafkaException as refusal:
+        raise failure_of(refusal, what) from None
+    except TimeoutError:
+        raise Failure(
+            f"{what}: no answer within {wait:g} s", "try a longer --wait", UNREACHABLE
+        ) from None
+
+
+def failure_of(refusal: KafkaException, what: str) -> Failure:
+    """The cluster's refusal as a failure that begins with `what`."""
+    error = refusal.args[0]
+    if not isinstance(error, KafkaError):
+        return Failure(f"{what}: {error}")
+    code = error.code()
+    status = UNREACHABLE if code in _NO_ANSWER else REFUSED
+    return Failure(f"{what}: {reason_of(error)}", _HINTS.get(code, ""), status)
+
+
+def reason_of(error: KafkaError) -> str:
+    """An error's own text and its name, without librdkafka's prefixes."""
+    text = (error.str() or "").removeprefix("Broker: ").removeprefix("Local: ").strip()
+    return f"{text} ({error.name()})" if text else str(error.name())
+
+
+def code_of(refusal: KafkaException) -> int:
+    """The error code of a refusal."""
+    return int(refusal.args[0].code())
+
+
+def _made(make: Any, settings: Mapping[str, Any]) -> Any:
+    try:
+        return make(dict(settings))
+    except KafkaException as refusal:
+        raise Failure(
+            f"the client refused its settings: {reason_of(refusal.args[0])}",
+            "check the words after -X against librdkafka's configuration page",
+            USAGE,
+        ) from None
+
+
+def _knock(servers: str) -> None:
+    """Return when any of the servers takes a connection; `Failure` if none does."""
+    reasons = []
+    for server in servers.split(","):
+        host, port = _address(server.strip())
+        try:
+            socket.create_connection((host, port), KNOCK_SECONDS_MAX).close()
+            return
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error.strerror or error}")
+    raise Failure(
+        "cannot reach a broker at " + "; ".join(reasons),
+        f"start one with `penstock up`, or name another with -b HOST:PORT or {BOOTSTRAP_VARIABLE}",
+        UNREACHABLE,
+    )
+
+
+def _address(server: str) -> tuple[str, int]:
+    server = server.rpartition("://")[2]
+    host, colon, port = server.rpartition(":")
+    if not colon or server.endswith("]"):
+        return server.strip("[]"), PORT_DEFAULT
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise Failure(
+            f"{server!r} is not an address: {port!r} is no port",
+            "write HOST:PORT, such as localhost:9092",
+            USAGE,
+        )
+    return host.strip("[]"), int(port)

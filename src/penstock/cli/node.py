@@ -1,0 +1,59 @@
+"""`penstock up` and `penstock server`: running a node.
+
+`launch` reads the same command lines quicker; what arrives here is help, mistakes, and forms that
+it leaves to Typer.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.launch import DATA_DEFAULT, HOST_DEFAULT, PORT_DEFAULT, Server, Up, launch
+from penstock.cli.options import new_app, pairs_of
+
+up = new_app()
+server = new_app()
+
+
+@up.command()
+def run_up(
+    data: Annotated[
+        str,
+        typer.Option("--data", "-d", metavar="DIR", help="Where the data lives; made if missing."),
+    ] = DATA_DEFAULT,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="The address to listen on, and to tell clients.")
+    ] = HOST_DEFAULT,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", "-p", metavar="PORT", min=0, max=65535, help="The port; 0 takes a free one."
+        ),
+    ] = PORT_DEFAULT,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A broker setting; repeatable."),
+    ] = None,
+) -> None:
+    """Start a node with sensible settings, for this machine.
+
+    It keeps its data in one directory, and finds it again there the next time. When it takes
+    requests it prints `penstock is ready on HOST:PORT`. Ctrl-C or SIGTERM stops it cleanly.
+    """
+    raise typer.Exit(launch(Up(data, host, port, pairs_of(config, "--config"))))
+
+
+@server.command()
+def run_server(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="server.properties, or the same keys as TOML.")
+    ],
+) -> None:
+    """Start the node that a configuration file describes.
+
+    The file holds Kafka's own keys; `penstock config validate FILE` checks it without starting
+    anything. When the node takes requests it prints `penstock is ready on HOST:PORT`.
+    """
+    raise typer.Exit(launch(Server(file)))

@@ -1,0 +1,71 @@
+"""Options that several commands share, so that a flag means one thing everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from penstock.cli.failure import USAGE, Failure
+from penstock.cli.output import Shape
+
+BOOTSTRAP_VARIABLE = "PENSTOCK_BOOTSTRAP"
+BOOTSTRAP_DEFAULT = "localhost:9092"
+WAIT_DEFAULT = 15.0
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        envvar=BOOTSTRAP_VARIABLE,
+        show_envvar=True,
+        metavar="HOST:PORT",
+        help="A broker of the cluster, or several with commas.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("-X", metavar="KEY=VALUE", help="A librdkafka client setting; repeatable."),
+]
+Wait = Annotated[
+    float,
+    typer.Option("--wait", metavar="SECONDS", min=0.1, help="How long to wait for an answer."),
+]
+Output = Annotated[Shape, typer.Option("--output", "-o", help="How to print the answer.")]
+Configs = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeatable."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, and change nothing.")]
+
+
+def new_app(summary: str | None = None) -> typer.Typer:
+    """A Typer application set up as all of ours are; `summary` makes it a group."""
+    made = typer.Typer(
+        help=summary,
+        rich_markup_mode=None,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        no_args_is_help=summary is not None,
+    )
+    if summary is not None:
+        # A callback keeps a group with a single command a group.
+        made.callback()(lambda: None)
+    return made
+
+
+def pairs_of(words: Iterable[str] | None, option: str) -> dict[str, str]:
+    """`KEY=VALUE` words as a mapping; the last of equal keys wins."""
+    pairs: dict[str, str] = {}
+    for word in words or ():
+        key, equals, value = word.partition("=")
+        if not (equals and key.strip()):
+            raise Failure(
+                f"{option} {word!r} is not a setting",
+                f"write {option} KEY=VALUE; an empty value is {option} KEY=",
+                USAGE,
+            )
+        pairs[key.strip()] = value
+    return pairs
