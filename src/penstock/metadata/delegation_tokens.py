@@ -1,0 +1,75 @@
+"""Delegation tokens by id. The secret itself is derived from a key that is not stored here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.protocol.generated.delegation_token_record import DelegationTokenRecord
+    from penstock.protocol.generated.remove_delegation_token_record import (
+        RemoveDelegationTokenRecord,
+    )
+
+
+class DelegationToken(NamedTuple):
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued: int
+    renewable_until: int
+    expires: int
+
+
+class DelegationTokensImage:
+    __slots__ = ("by_id",)
+
+    def __init__(self, by_id: Mapping[str, DelegationToken] | None = None) -> None:
+        self.by_id: Mapping[str, DelegationToken] = by_id if by_id is not None else {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DelegationTokensImage) and self.by_id == other.by_id
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def records(self) -> Iterator[DelegationTokenRecord]:
+        from penstock.protocol.generated.delegation_token_record import DelegationTokenRecord
+
+        for token_id, token in self.by_id.items():
+            yield DelegationTokenRecord(
+                owner=token.owner,
+                requester=token.requester,
+                renewers=list(token.renewers),
+                issue_timestamp=token.issued,
+                max_timestamp=token.renewable_until,
+                expiration_timestamp=token.expires,
+                token_id=token_id,
+            )
+
+
+class DelegationTokensDelta:
+    """Tokens that changed; None for one taken away."""
+
+    __slots__ = ("changed", "image")
+
+    def __init__(self, image: DelegationTokensImage) -> None:
+        self.image = image
+        self.changed: dict[str, DelegationToken | None] = {}
+
+    def token(self, record: DelegationTokenRecord) -> None:
+        self.changed[record.token_id] = DelegationToken(
+            record.owner,
+            record.requester,
+            tuple(record.renewers),
+            record.issue_timestamp,
+            record.max_timestamp,
+            record.expiration_timestamp,
+        )
+
+    def remove(self, record: RemoveDelegationTokenRecord) -> None:
+        self.changed[record.token_id] = None
+
+    def apply(self) -> DelegationTokensImage:
+        merged = {**self.image.by_id, **self.changed}
+        return DelegationTokensImage({i: t for i, t in merged.items() if t is not None})

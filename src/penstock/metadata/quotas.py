@@ -1,0 +1,67 @@
+"""Client quotas by entity: users, client ids, addresses, and their defaults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.protocol.generated.client_quota_record import ClientQuotaRecord
+
+Entity = tuple[tuple[str, str | None], ...]
+"""(type, name) pairs, sorted by type; a name of None is the default for its type."""
+
+
+class ClientQuotasImage:
+    __slots__ = ("entities",)
+
+    def __init__(self, entities: Mapping[Entity, Mapping[str, float]] | None = None) -> None:
+        self.entities: Mapping[Entity, Mapping[str, float]] = (
+            entities if entities is not None else {}
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClientQuotasImage) and self.entities == other.entities
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def records(self) -> Iterator[ClientQuotaRecord]:
+        from penstock.protocol.generated import client_quota_record as made
+
+        for entity, quotas in self.entities.items():
+            for key, value in quotas.items():
+                yield made.ClientQuotaRecord(
+                    entity=[made.EntityData(entity_type=t, entity_name=n) for t, n in entity],
+                    key=key,
+                    value=value,
+                    remove=False,
+                )
+
+
+class ClientQuotasDelta:
+    """Quotas that changed, by entity; None takes one away."""
+
+    __slots__ = ("changed", "image")
+
+    def __init__(self, image: ClientQuotasImage) -> None:
+        self.image = image
+        self.changed: dict[Entity, dict[str, float | None]] = {}
+
+    def quota(self, record: ClientQuotaRecord) -> None:
+        entity = tuple(
+            sorted(((e.entity_type, e.entity_name) for e in record.entity), key=lambda e: e[0])
+        )
+        value = None if record.remove else record.value
+        self.changed.setdefault(entity, {})[record.key] = value
+
+    def apply(self) -> ClientQuotasImage:
+        entities = dict(self.image.entities)
+        for entity, changes in self.changed.items():
+            merged = {**entities.get(entity, {}), **changes}
+            quotas = {key: value for key, value in merged.items() if value is not None}
+            if quotas:
+                entities[entity] = quotas
+            else:
+                entities.pop(entity, None)
+        return ClientQuotasImage(entities)

@@ -1,0 +1,76 @@
+"""SCRAM credentials by mechanism and user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock.protocol.generated.remove_user_scram_credential_record import (
+        RemoveUserScramCredentialRecord,
+    )
+    from penstock.protocol.generated.user_scram_credential_record import (
+        UserScramCredentialRecord,
+    )
+
+SHA_256, SHA_512 = 1, 2
+
+
+class ScramCredential(NamedTuple):
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:  # a log line must not carry what unlocks an account
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+class ScramImage:
+    __slots__ = ("users",)
+
+    def __init__(self, users: Mapping[tuple[int, str], ScramCredential] | None = None) -> None:
+        self.users: Mapping[tuple[int, str], ScramCredential] = users if users is not None else {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScramImage) and self.users == other.users
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def records(self) -> Iterator[UserScramCredentialRecord]:
+        from penstock.protocol.generated.user_scram_credential_record import (
+            UserScramCredentialRecord,
+        )
+
+        for (mechanism, name), credential in self.users.items():
+            yield UserScramCredentialRecord(
+                name=name,
+                mechanism=mechanism,
+                salt=credential.salt,
+                stored_key=credential.stored_key,
+                server_key=credential.server_key,
+                iterations=credential.iterations,
+            )
+
+
+class ScramDelta:
+    """Credentials that changed; None for one taken away."""
+
+    __slots__ = ("changed", "image")
+
+    def __init__(self, image: ScramImage) -> None:
+        self.image = image
+        self.changed: dict[tuple[int, str], ScramCredential | None] = {}
+
+    def credential(self, record: UserScramCredentialRecord) -> None:
+        self.changed[record.mechanism, record.name] = ScramCredential(
+            record.salt, record.stored_key, record.server_key, record.iterations
+        )
+
+    def remove(self, record: RemoveUserScramCredentialRecord) -> None:
+        self.changed[record.mechanism, record.name] = None
+
+    def apply(self) -> ScramImage:
+        merged = {**self.image.users, **self.changed}
+        return ScramImage({key: value for key, value in merged.items() if value is not None})
