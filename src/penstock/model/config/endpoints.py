@@ -1,0 +1,72 @@
+"""Addresses as configuration writes them: HOST:PORT, ID@HOST:PORT, NAME://HOST:PORT."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Endpoint(NamedTuple):
+    """Where something listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Voter(NamedTuple):
+    """A member of the static controller quorum."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Listener(NamedTuple):
+    """A socket that the node opens, or an address that it tells its clients.
+
+    An empty host means every interface. `protocol` is one of SECURITY_PROTOCOLS.
+    """
+
+    name: str
+    host: str
+    port: int
+    protocol: str
+
+    def __str__(self) -> str:
+        return f"{self.name}://{Endpoint(self.host, self.port)}"
+
+
+_ADDRESS = r"(\[[0-9a-zA-Z:.%]+\]|[0-9a-zA-Z\-._%]{host}):([0-9]{{1,5}})"
+_ENDPOINT = re.compile(_ADDRESS.format(host="+"))
+_LISTENER = re.compile(r"([^:/\s]+)://" + r"(\[[0-9a-zA-Z:.%]*\]|[0-9a-zA-Z\-._%:]*):(-?[0-9]+)")
+_PORT_LAST = 65535
+
+
+def endpoint_of(text: str) -> Endpoint | None:
+    """HOST:PORT; an IPv6 address stands in brackets. None if the text is something else."""
+    match = _ENDPOINT.fullmatch(text)
+    if match is None or int(match[2]) > _PORT_LAST:
+        return None
+    return Endpoint(match[1].strip("[]"), int(match[2]))
+
+
+def voter_of(text: str) -> Voter | None:
+    """ID@HOST:PORT; None if the text is something else."""
+    number, at, address = text.partition("@")
+    endpoint = endpoint_of(address)
+    if not at or endpoint is None or not re.fullmatch(r"[-+]?[0-9]+", number):
+        return None
+    return Voter(int(number), endpoint.host, endpoint.port)
+
+
+def listener_parts(text: str) -> tuple[str, str, int] | None:
+    """Name in upper case, host and port of NAME://HOST:PORT; None if the text is none."""
+    match = _LISTENER.fullmatch(text)
+    if match is None or not 0 <= int(match[3]) <= _PORT_LAST:
+        return None
+    return match[1].upper(), match[2].strip("[]"), int(match[3])

@@ -1,0 +1,100 @@
+"""From the name in a file to the key that it means: listener prefixes, plugins, removed keys."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.model.config.keys import BROKER_KEYS, THROTTLE_KEYS, ConfigKey
+
+_LISTENER_PREFIX = re.compile(r"listener\.name\.([^.]*)\.(.+)")
+
+# Below a listener these also take a SASL mechanism in front: listener.name.X.plain.sasl.jaas.config
+_MECHANISM_KEYS = (
+    "connections.max.reauth.ms",
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+)
+
+# Keys that Kafka's own plugins define beside the broker's.
+PLUGIN_KEYS = {
+    name: ConfigKey("broker", name, kind, default, "", "MEDIUM", "read-only")
+    for name, kind, default in (
+        ("super.users", "STRING", ""),
+        ("allow.everyone.if.no.acl.found", "BOOLEAN", False),
+    )
+}
+PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
+
+_REMOVED = (
+    (re.compile(r"zookeeper\..*"), "ZooKeeper is gone; see process.roles and controller.quorum.*"),
+    (
+        re.compile(r"inter\.broker\.protocol\.version"),
+        "the feature metadata.version replaced it",
+    ),
+    (
+        re.compile(r"log\.message\.format\.version|log\.message\.downconversion\.enable"),
+        "only the current record format is left",
+    ),
+    (
+        re.compile(r"log\.message\.timestamp\.difference\.max\.ms"),
+        "set log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms",
+    ),
+    (
+        re.compile(r"delegation\.token\.master\.key|password\.encoder\..*"),
+        "set delegation.token.secret.key if delegation tokens are used",
+    ),
+    (
+        re.compile(
+            r"broker\.id\.generation\.enable|reserved\.broker\.max\.id"
+            r"|control\.plane\.listener\.name|offsets\.commit\.required\.acks"
+            r"|host\.name|advertised\.host\.name|advertised\.port|port"
+        ),
+        "nothing takes its place",
+    ),
+)
+
+
+def key_of(name: str) -> ConfigKey | None:
+    """The broker key that a name means, a listener in front or not; None if there is none."""
+    key = BROKER_KEYS.get(name) or PLUGIN_KEYS.get(name)
+    if key is not None:
+        return key
+    match = _LISTENER_PREFIX.fullmatch(name)
+    if match is None:
+        return None
+    rest = match[2]
+    for mechanism_key in _MECHANISM_KEYS:
+        if rest.endswith(f".{mechanism_key}"):
+            return BROKER_KEYS[mechanism_key]
+    return BROKER_KEYS.get(rest)
+
+
+def listener_of(name: str) -> str | None:
+    """The listener that a prefixed name is about, in upper case; None without a prefix."""
+    match = _LISTENER_PREFIX.fullmatch(name)
+    return match[1].upper() if match else None
+
+
+def is_plugin(name: str) -> bool:
+    """Whether a name belongs to a plugin, which alone knows what it takes."""
+    return name.startswith(PLUGIN_PREFIXES)
+
+
+def unknown_reason(name: str) -> str:
+    """Why a name that means no key is refused."""
+    if name in THROTTLE_KEYS:
+        return f"{name} can only be altered while the node runs (penstock config set)."
+    for pattern, advice in _REMOVED:
+        if pattern.fullmatch(name):
+            return f"{name} no longer exists in Kafka 4: {advice}."
+    return f"{name} is not a configuration key."
+
+
+def nearest(name: str) -> str:
+    """The known key that a mistyped one probably meant, or an empty text."""
+    import difflib  # only ever needed on the way to an error message
+
+    close = difflib.get_close_matches(name, [*BROKER_KEYS, *PLUGIN_KEYS], 1, 0.75)
+    return close[0] if close else ""

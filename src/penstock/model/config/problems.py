@@ -1,0 +1,48 @@
+"""What can be wrong with a configuration, as errors that say key, value and expectation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class InvalidConfig(ValueError):
+    """One value that its key does not take, or two that do not go together.
+
+    On the wire this is the message of INVALID_CONFIG.
+    """
+
+    def __init__(self, reason: str, key: str = "") -> None:
+        super().__init__(reason)
+        self.key = key
+        self.reason = reason
+
+
+def bad_value(key: str, value: object, expected: str) -> InvalidConfig:
+    """The error for a value that its key does not take."""
+    return InvalidConfig(f"Invalid value {value} for configuration {key}: {expected}", key)
+
+
+class Problem(NamedTuple):
+    """One thing to correct in a configuration file. Line 0: no line is to blame."""
+
+    key: str
+    reason: str
+    line: int = 0
+    nearest: str = ""
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        hint = f" Did you mean {self.nearest}?" if self.nearest else ""
+        return f"{where}{self.reason}{hint}"
+
+
+class ConfigProblems(ValueError):
+    """Everything that is wrong with a configuration, reported together."""
+
+    def __init__(self, problems: Iterable[Problem], source: str = "configuration") -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
+        self.source = source
+        count = len(self.problems)
+        head = f"{source} has {count} problem{'' if count == 1 else 's'}:"
+        super().__init__("\n".join([head, *(f"  {problem}" for problem in self.problems)]))

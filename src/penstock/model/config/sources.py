@@ -1,0 +1,147 @@
+"""Configuration files: Java's .properties, and the same keys as TOML.
+
+Both give entries of (key, text, line). Java keeps the last of two entries with the same key, and so
+does Penstock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.model.config.problems import ConfigProblems, Problem
+
+
+class Entry(NamedTuple):
+    """One key as a file has it. Line 0: unknown."""
+
+    key: str
+    text: str
+    line: int = 0
+
+
+def read_entries(path: str) -> list[Entry]:
+    """The entries of a file: TOML if its name ends so, and .properties otherwise."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if path.endswith(".toml"):
+        return toml_entries(data.decode(), path)
+    return list(properties_entries(_decoded(data)))
+
+
+def _decoded(data: bytes) -> str:
+    # Java reads .properties as Latin-1, editors write UTF-8. Plain ASCII is the same in both, and
+    # Latin-1 text with an umlaut is hardly ever valid UTF-8.
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+# Only these end a line in Java; str.splitlines would also split at form feeds and others.
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
+_KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u([0-9a-fA-F]{4})|u|.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def properties_entries(text: str) -> Iterator[Entry]:
+    """Entries of a .properties text, with Java's comments, continuation lines and escapes."""
+    for number, line in _logical_lines(text):
+        match = _KEY.match(line)
+        assert match is not None  # the pattern matches the empty text too
+        try:
+            yield Entry(_unescaped(match[1]), _unescaped(line[match.end() :]), number)
+        except ValueError as error:
+            raise ConfigProblems([Problem(match[1], str(error), number)]) from error
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines joined where a backslash continues them, with the number of their first line."""
+    pending: list[str] = []
+    start = 0
+    for number, raw in enumerate(_LINE_END.split(text), 1):
+        line = raw.lstrip(_BLANKS)
+        if not pending:
+            if not line or line[0] in "#!":
+                continue
+            start = number
+        pending.append(line)
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending[-1] = line[:-1]
+            continue
+        yield start, "".join(pending)
+        pending = []
+    if any(pending):
+        yield start, "".join(pending)
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_replacement, text).removesuffix("\\")
+
+
+def _replacement(match: re.Match[str]) -> str:
+    if match[2]:
+        return chr(int(match[2], 16))
+    if match[1] == "u":
+        raise ValueError("expected four hexadecimal digits after \\u")
+    return _ESCAPED.get(match[1], match[1])
+
+
+def toml_entries(text: str, source: str = "configuration") -> list[Entry]:
+    """Entries of a TOML text: dotted keys or nested tables, lists as arrays."""
+    import tomllib
+
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        hint = "A key that is also the start of another must be quoted whole"
+        reason = f'{error}. {hint}: "log.dir" = ...' if "overwrite" in str(error) else str(error)
+        raise ConfigProblems([Problem("", reason)], source) from error
+    lines = _toml_lines(text)
+    return [Entry(key, value, lines.get(key, 0)) for key, value in _leaves("", tree, source)]
+
+
+def _leaves(prefix: str, tree: dict[str, object], source: str) -> Iterator[tuple[str, str]]:
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _leaves(f"{key}.", value, source)
+        elif isinstance(value, list):
+            yield key, ",".join(_scalar(key, item, source) for item in value)
+        else:
+            yield key, _scalar(key, value, source)
+
+
+def _scalar(key: str, value: object, source: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    reason = f"{key}: expected a text, a number, true, false or an array of them, not {value!r}."
+    raise ConfigProblems([Problem(key, reason)], source)
+
+
+_TOML_TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
+_TOML_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_.\- ]+)+?)\s*=""")
+
+
+def _toml_lines(text: str) -> dict[str, int]:
+    """Where each key probably stands: tomllib does not tell."""
+    lines: dict[str, int] = {}
+    prefix = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if table := _TOML_TABLE.match(line):
+            prefix = _bare(table[1]) + "."
+        elif key := _TOML_KEY.match(line):
+            lines.setdefault(prefix + _bare(key[1]), number)
+    return lines
+
+
+def _bare(key: str) -> str:
+    return re.sub(r"[\"' ]", "", key)

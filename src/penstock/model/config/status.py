@@ -1,0 +1,135 @@
+"""Which keys this Penstock honours. This is the one place to edit when that changes.
+
+honoured: read, and acted upon. planned: accepted and checked, without effect until a later release.
+Every other key is ignored: it is about something that Penstock does not have, such as a
+JVM's thread pools, and it is accepted so that a server.properties need not be edited.
+"""
+
+from __future__ import annotations
+
+HONOURED = "honoured"
+PLANNED = "planned"
+IGNORED = "ignored"
+
+_HONOURED_BROKER = frozenset(
+    {
+        "advertised.listeners",
+        "auto.create.topics.enable",
+        "broker.id",
+        "broker.rack",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "connections.max.idle.ms",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "default.replication.factor",
+        "delete.topic.enable",
+        "fetch.max.bytes",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.enable",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleanup.policy",
+        "log.dir",
+        "log.dirs",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.flush.offset.checkpoint.interval.ms",
+        "log.flush.scheduler.interval.ms",
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "log.index.interval.bytes",
+        "log.index.size.max.bytes",
+        "log.initial.task.delay.ms",
+        "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.type",
+        "log.preallocate",
+        "log.retention.bytes",
+        "log.retention.check.interval.ms",
+        "log.retention.hours",
+        "log.retention.minutes",
+        "log.retention.ms",
+        "log.roll.hours",
+        "log.roll.jitter.hours",
+        "log.roll.jitter.ms",
+        "log.roll.ms",
+        "log.segment.bytes",
+        "log.segment.delete.delay.ms",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "max.incremental.fetch.session.cache.slots",
+        "max.request.partition.size.limit",
+        "message.max.bytes",
+        "metadata.log.dir",
+        "metadata.log.max.record.bytes.between.snapshots",
+        "metadata.log.max.snapshot.interval.ms",
+        "metadata.log.segment.bytes",
+        "metadata.log.segment.ms",
+        "metadata.max.retention.bytes",
+        "metadata.max.retention.ms",
+        "min.insync.replicas",
+        "node.id",
+        "num.partitions",
+        "num.recovery.threads.per.data.dir",
+        "process.roles",
+        "producer.id.expiration.check.interval.ms",
+        "producer.id.expiration.ms",
+        "queued.max.request.bytes",
+        "queued.max.requests",
+        "replica.high.watermark.checkpoint.interval.ms",
+        "security.inter.broker.protocol",
+        "socket.listen.backlog.size",
+        "socket.receive.buffer.bytes",
+        "socket.request.max.bytes",
+        "socket.send.buffer.bytes",
+    }
+)
+
+# Features that the design promises and this release does not have yet, by prefix or by name.
+_PLANNED_BROKER = (
+    "add.partitions.to.txn.", "allow.everyone.", "alter.log.dirs.", "authorizer.class.name",
+    "auto.leader.rebalance.enable", "broker.heartbeat.", "broker.session.",
+    "client.quota.callback.class", "config.providers", "connection.failed.authentication.",
+    "connections.max.reauth.ms", "controlled.shutdown.enable", "controller.quorum.",
+    "controller.quota.", "controller.socket.", "cordoned.log.dirs", "delegation.token.",
+    "fetch.purgatory.", "follower.fetch.", "follower.replication.", "group.",
+    "initial.broker.registration.", "leader.imbalance.", "leader.replication.", "listener.name.",
+    "log.dir.failure.timeout.ms", "log.local.retention.", "max.connection.creation.rate",
+    "metadata.max.idle.interval.ms", "num.replica.fetchers", "offset.metadata.max.bytes",
+    "offsets.", "principal.builder.class", "quota.", "remote.", "replica.", "replication.quota.",
+    "request.timeout.ms", "rlmm.config.", "rsm.config.", "sasl.", "share.", "ssl.", "super.users",
+    "telemetry.", "transaction.", "transactional.", "unclean.leader.election.",
+)  # fmt: skip
+
+_PLANNED_TOPIC = frozenset(
+    {
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "unclean.leader.election.enable",
+    }
+)
+
+
+def status_of(scope: str, name: str) -> str:
+    """honoured, planned or ignored."""
+    if scope == "topic":
+        return PLANNED if name in _PLANNED_TOPIC else HONOURED
+    if scope != "broker":
+        return PLANNED  # groups and client metrics arrive with their coordinators
+    if name in _HONOURED_BROKER:
+        return HONOURED
+    return PLANNED if name.startswith(_PLANNED_BROKER) else IGNORED
