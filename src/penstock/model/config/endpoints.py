@@ -41,15 +41,15 @@ class Listener(NamedTuple):
         return f"{self.name}://{Endpoint(self.host, self.port)}"
 
 
-_ADDRESS = r"(\[[0-9a-zA-Z:.%]+\]|[0-9a-zA-Z\-._%]{host}):([0-9]{{1,5}})"
-_ENDPOINT = re.compile(_ADDRESS.format(host="+"))
-_LISTENER = re.compile(r"([^:/\s]+)://" + r"(\[[0-9a-zA-Z:.%]*\]|[0-9a-zA-Z\-._%:]*):(-?[0-9]+)")
+# Patterns stay texts until first used: compiling them all would cost a start some milliseconds.
+_ENDPOINT = r"(\[[0-9a-zA-Z:.%]+\]|[0-9a-zA-Z\-._%]+):([0-9]{1,5})"
+_LISTENER = r"([^:/\s]+)://(\[[0-9a-zA-Z:.%]*\]|[0-9a-zA-Z\-._%:]*):(-?[0-9]+)"
 _PORT_LAST = 65535
 
 
 def endpoint_of(text: str) -> Endpoint | None:
     """HOST:PORT; an IPv6 address stands in brackets. None if the text is something else."""
-    match = _ENDPOINT.fullmatch(text)
+    match = re.fullmatch(_ENDPOINT, text)
     if match is None or int(match[2]) > _PORT_LAST:
         return None
     return Endpoint(match[1].strip("[]"), int(match[2]))
@@ -66,7 +66,7 @@ def voter_of(text: str) -> Voter | None:
 
 def listener_parts(text: str) -> tuple[str, str, int] | None:
     """Name in upper case, host and port of NAME://HOST:PORT; None if the text is none."""
-    match = _LISTENER.fullmatch(text)
+    match = re.fullmatch(_LISTENER, text)
     if match is None or not 0 <= int(match[3]) <= _PORT_LAST:
         return None
     return match[1].upper(), match[2].strip("[]"), int(match[3])

@@ -6,7 +6,7 @@ import re
 
 from penstock.model.config.keys import BROKER_KEYS, THROTTLE_KEYS, ConfigKey
 
-_LISTENER_PREFIX = re.compile(r"listener\.name\.([^.]*)\.(.+)")
+_LISTENER_PREFIX = r"listener\.name\.([^.]*)\.(.+)"
 
 # Below a listener these also take a SASL mechanism in front: listener.name.X.plain.sasl.jaas.config
 _MECHANISM_KEYS = (
@@ -27,32 +27,26 @@ PLUGIN_KEYS = {
 }
 PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
 
+# Names, or prefixes that end in a dot, that older releases had; and what to do instead.
 _REMOVED = (
-    (re.compile(r"zookeeper\..*"), "ZooKeeper is gone; see process.roles and controller.quorum.*"),
+    ("zookeeper.", "ZooKeeper is gone; see process.roles and controller.quorum.*"),
+    ("inter.broker.protocol.version", "the feature metadata.version replaced it"),
+    ("log.message.format.version", "only the current record format is left"),
+    ("log.message.downconversion.enable", "only the current record format is left"),
     (
-        re.compile(r"inter\.broker\.protocol\.version"),
-        "the feature metadata.version replaced it",
-    ),
-    (
-        re.compile(r"log\.message\.format\.version|log\.message\.downconversion\.enable"),
-        "only the current record format is left",
-    ),
-    (
-        re.compile(r"log\.message\.timestamp\.difference\.max\.ms"),
+        "log.message.timestamp.difference.max.ms",
         "set log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms",
     ),
-    (
-        re.compile(r"delegation\.token\.master\.key|password\.encoder\..*"),
-        "set delegation.token.secret.key if delegation tokens are used",
-    ),
-    (
-        re.compile(
-            r"broker\.id\.generation\.enable|reserved\.broker\.max\.id"
-            r"|control\.plane\.listener\.name|offsets\.commit\.required\.acks"
-            r"|host\.name|advertised\.host\.name|advertised\.port|port"
-        ),
-        "nothing takes its place",
-    ),
+    ("delegation.token.master.key", "set delegation.token.secret.key"),
+    ("password.encoder.", "secrets in dynamic configuration are no longer encoded"),
+    ("broker.id.generation.enable", "give each node its node.id"),
+    ("reserved.broker.max.id", "give each node its node.id"),
+    ("control.plane.listener.name", "see controller.listener.names"),
+    ("offsets.commit.required.acks", "commits always wait for all in-sync replicas"),
+    ("host.name", "see listeners"),
+    ("port", "see listeners"),
+    ("advertised.host.name", "see advertised.listeners"),
+    ("advertised.port", "see advertised.listeners"),
 )
 
 
@@ -61,7 +55,7 @@ def key_of(name: str) -> ConfigKey | None:
     key = BROKER_KEYS.get(name) or PLUGIN_KEYS.get(name)
     if key is not None:
         return key
-    match = _LISTENER_PREFIX.fullmatch(name)
+    match = re.fullmatch(_LISTENER_PREFIX, name)
     if match is None:
         return None
     rest = match[2]
@@ -73,7 +67,7 @@ def key_of(name: str) -> ConfigKey | None:
 
 def listener_of(name: str) -> str | None:
     """The listener that a prefixed name is about, in upper case; None without a prefix."""
-    match = _LISTENER_PREFIX.fullmatch(name)
+    match = re.fullmatch(_LISTENER_PREFIX, name)
     return match[1].upper() if match else None
 
 
@@ -86,8 +80,8 @@ def unknown_reason(name: str) -> str:
     """Why a name that means no key is refused."""
     if name in THROTTLE_KEYS:
         return f"{name} can only be altered while the node runs (penstock config set)."
-    for pattern, advice in _REMOVED:
-        if pattern.fullmatch(name):
+    for removed, advice in _REMOVED:
+        if name == removed or (removed.endswith(".") and name.startswith(removed)):
             return f"{name} no longer exists in Kafka 4: {advice}."
     return f"{name} is not a configuration key."
 

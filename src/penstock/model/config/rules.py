@@ -101,11 +101,11 @@ def _choice_check(valid: str) -> Check:
     return check
 
 
-_SET = re.compile(r"set(\+?)(\??)(?:\((.*)\))?")
+_SET = r"set(\+?)(\??)(?:\((.*)\))?"
 
 
 def _set_check(valid: str) -> Check:
-    match = _SET.fullmatch(valid)
+    match = re.fullmatch(_SET, valid)
     assert match is not None, valid
     filled, unset_fine, inner = match.groups()
     words = inner.split("|") if inner else None
@@ -128,7 +128,7 @@ def _set_check(valid: str) -> Check:
 
 
 def _words_of_set(valid: str) -> str:
-    match = _SET.fullmatch(valid)
+    match = re.fullmatch(_SET, valid)
     assert match is not None, valid
     filled, _, inner = match.groups()
     words = f"any of {inner.replace('|', ', ')}" if inner else "values without repetition"
@@ -155,18 +155,18 @@ def _endpoints(value: object) -> str:
     return f"expected HOST:PORT, not {wrong[0]!r}" if wrong else ""
 
 
-_REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
+_REPLICA = r"([0-9]+:[0-9]+)?"
 
 
 def _replicas(value: object) -> str:
     assert isinstance(value, tuple)
-    if "".join(value) == "*" or all(_REPLICA.fullmatch(entry.strip()) for entry in value):
+    if "".join(value) == "*" or all(re.fullmatch(_REPLICA, entry.strip()) for entry in value):
         return ""
     return "expected * or PARTITION:BROKER pairs with commas between them"
 
 
 # ISO-8601 durations of days and time, as java.time.Duration reads them.
-_DURATION = re.compile(
+_DURATION = (
     r"(?i)([-+]?)P(?:([-+]?\d+)D)?"
     r"(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?"
 )
@@ -174,7 +174,7 @@ _DURATION = re.compile(
 
 def duration_ms(text: str) -> int | None:
     """Milliseconds of an ISO-8601 duration such as P7D or PT1H30M; None if it is none."""
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text)
     if match is None:
         return None
     sign, days, time, hours, minutes, seconds, fraction = match.groups()

@@ -40,17 +40,17 @@ def _decoded(data: bytes) -> str:
 
 
 # Only these end a line in Java; str.splitlines would also split at form feeds and others.
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = r"\r\n|\r|\n"
 _BLANKS = " \t\f"
-_KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u([0-9a-fA-F]{4})|u|.)", re.DOTALL)
+_KEY = r"(?s)((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*"
+_ESCAPE = r"(?s)\\(u([0-9a-fA-F]{4})|u|.)"
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def properties_entries(text: str) -> Iterator[Entry]:
     """Entries of a .properties text, with Java's comments, continuation lines and escapes."""
     for number, line in _logical_lines(text):
-        match = _KEY.match(line)
+        match = re.match(_KEY, line)
         assert match is not None  # the pattern matches the empty text too
         try:
             yield Entry(_unescaped(match[1]), _unescaped(line[match.end() :]), number)
@@ -62,7 +62,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines joined where a backslash continues them, with the number of their first line."""
     pending: list[str] = []
     start = 0
-    for number, raw in enumerate(_LINE_END.split(text), 1):
+    for number, raw in enumerate(re.split(_LINE_END, text), 1):
         line = raw.lstrip(_BLANKS)
         if not pending:
             if not line or line[0] in "#!":
@@ -82,7 +82,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
-    return _ESCAPE.sub(_replacement, text).removesuffix("\\")
+    return re.sub(_ESCAPE, _replacement, text).removesuffix("\\")
 
 
 def _replacement(match: re.Match[str]) -> str:
@@ -127,8 +127,8 @@ def _scalar(key: str, value: object, source: str) -> str:
     raise ConfigProblems([Problem(key, reason)], source)
 
 
-_TOML_TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
-_TOML_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_.\- ]+)+?)\s*=""")
+_TOML_TABLE = r"\s*\[([^\[\]]+)\]"
+_TOML_KEY = r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_.\- ]+)+?)\s*="""
 
 
 def _toml_lines(text: str) -> dict[str, int]:
@@ -136,9 +136,9 @@ def _toml_lines(text: str) -> dict[str, int]:
     lines: dict[str, int] = {}
     prefix = ""
     for number, line in enumerate(text.splitlines(), 1):
-        if table := _TOML_TABLE.match(line):
+        if table := re.match(_TOML_TABLE, line):
             prefix = _bare(table[1]) + "."
-        elif key := _TOML_KEY.match(line):
+        elif key := re.match(_TOML_KEY, line):
             lines.setdefault(prefix + _bare(key[1]), number)
     return lines
 

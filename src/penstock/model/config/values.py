@@ -12,10 +12,9 @@ from penstock.model.config.rules import rule_of
 HIDDEN = "[hidden]"
 """Stands for a secret wherever one would be shown."""
 
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_DOUBLE = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?[fFdD]?")
-_NOT_FINITE = re.compile(r"[-+]?(NaN|Infinity)")
-_COMMA = re.compile(r"\s*,\s*")
+_INTEGER = r"[-+]?[0-9]+"
+_DOUBLE = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?[fFdD]?"
+_NOT_FINITE = r"[-+]?(NaN|Infinity)"
 _INTEGER_BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 
 
@@ -43,7 +42,7 @@ def _typed(key: ConfigKey, text: str) -> object:
     kind = key.type
     bits = _INTEGER_BITS.get(kind)
     if bits is not None:
-        if _INTEGER.fullmatch(trimmed):
+        if re.fullmatch(_INTEGER, trimmed):
             number = int(trimmed)
             if -(1 << bits - 1) <= number < 1 << bits - 1:
                 return number
@@ -54,16 +53,16 @@ def _typed(key: ConfigKey, text: str) -> object:
             return word == "true"
         raise bad_value(key.name, text, "expected true or false")
     if kind == "LIST":
-        return tuple(_COMMA.split(trimmed)) if trimmed else ()
+        return tuple(part.strip() for part in trimmed.split(",")) if trimmed else ()
     if kind == "DOUBLE":
         return _double(key, text, trimmed)
     return trimmed
 
 
 def _double(key: ConfigKey, text: str, trimmed: str) -> float:
-    if _DOUBLE.fullmatch(trimmed):
+    if re.fullmatch(_DOUBLE, trimmed):
         return float(trimmed.rstrip("fFdD"))
-    if _NOT_FINITE.fullmatch(trimmed):
+    if re.fullmatch(_NOT_FINITE, trimmed):
         return float(trimmed)
     raise bad_value(key.name, text, "expected a number")
 
