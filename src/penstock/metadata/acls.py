@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.protocol.generated.metadata_records import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from penstock.protocol.generated.access_control_entry_record import AccessControlEntryRecord
-    from penstock.protocol.generated.remove_access_control_entry_record import (
-        RemoveAccessControlEntryRecord,
-    )
 
 
 class Acl(NamedTuple):
@@ -37,10 +37,6 @@ class AclsImage:
     __hash__ = None  # type: ignore[assignment]
 
     def records(self) -> Iterator[AccessControlEntryRecord]:
-        from penstock.protocol.generated.access_control_entry_record import (
-            AccessControlEntryRecord,
-        )
-
         for acl_id, acl in self.by_id.items():
             yield AccessControlEntryRecord(
                 id=acl_id,

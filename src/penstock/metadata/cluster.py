@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.metadata.levels import CONTROLLER_REGISTRATION_FROM, LevelRange
 from penstock.model.invariants import invariant
+from penstock.protocol.generated.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from penstock.protocol.generated.broker_registration_change_record import (
-        BrokerRegistrationChangeRecord,
-    )
-    from penstock.protocol.generated.fence_broker_record import FenceBrokerRecord
-    from penstock.protocol.generated.register_broker_record import RegisterBrokerRecord
-    from penstock.protocol.generated.register_controller_record import RegisterControllerRecord
-    from penstock.protocol.generated.unfence_broker_record import UnfenceBrokerRecord
-    from penstock.protocol.generated.unregister_broker_record import UnregisterBrokerRecord
 
 
 class Endpoint(NamedTuple):
@@ -54,21 +57,17 @@ class BrokerImage(NamedTuple):
         return next((e for e in self.endpoints if e.name == listener), None)
 
     def record(self) -> RegisterBrokerRecord:
-        from penstock.protocol.generated import register_broker_record as made
-
-        return made.RegisterBrokerRecord(
+        return RegisterBrokerRecord(
             broker_id=self.id,
             is_migrating_zk_broker=self.migrating,
             incarnation_id=self.incarnation,
             broker_epoch=self.epoch,
             end_points=[
-                made.BrokerEndpoint(
-                    name=e.name, host=e.host, port=e.port, security_protocol=e.security
-                )
+                BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security)
                 for e in self.endpoints
             ],
             features=[
-                made.BrokerFeature(
+                BrokerFeature(
                     name=name, min_supported_version=span.first, max_supported_version=span.last
                 )
                 for name, span in self.features.items()
@@ -91,20 +90,18 @@ class ControllerImage(NamedTuple):
     zk_migration_ready: bool = False
 
     def record(self) -> RegisterControllerRecord:
-        from penstock.protocol.generated import register_controller_record as made
-
-        return made.RegisterControllerRecord(
+        return RegisterControllerRecord(
             controller_id=self.id,
             incarnation_id=self.incarnation,
             zk_migration_ready=self.zk_migration_ready,
             end_points=[
-                made.ControllerEndpoint(
+                ControllerEndpoint(
                     name=e.name, host=e.host, port=e.port, security_protocol=e.security
                 )
                 for e in self.endpoints
             ],
             features=[
-                made.ControllerFeature(
+                ControllerFeature(
                     name=name, min_supported_version=span.first, max_supported_version=span.last
                 )
                 for name, span in self.features.items()

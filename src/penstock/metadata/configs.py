@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.protocol.generated.metadata_records import (
+    ConfigRecord,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.protocol.generated.config_record import ConfigRecord
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 """Kafka's numbers for what a configuration belongs to. The broker named "" is every broker."""
@@ -39,8 +42,6 @@ class ConfigsImage:
         return [name for kind, name in self.resources if kind == resource_type]
 
     def records(self) -> Iterator[ConfigRecord]:
-        from penstock.protocol.generated.config_record import ConfigRecord
-
         for (kind, name), values in self.resources.items():
             for key, value in values.items():
                 yield ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.protocol.generated.metadata_records import (
+    DelegationTokenRecord,
+    RemoveDelegationTokenRecord,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from penstock.protocol.generated.delegation_token_record import DelegationTokenRecord
-    from penstock.protocol.generated.remove_delegation_token_record import (
-        RemoveDelegationTokenRecord,
-    )
 
 
 class DelegationToken(NamedTuple):
@@ -34,8 +34,6 @@ class DelegationTokensImage:
     __hash__ = None  # type: ignore[assignment]
 
     def records(self) -> Iterator[DelegationTokenRecord]:
-        from penstock.protocol.generated.delegation_token_record import DelegationTokenRecord
-
         for token_id, token in self.by_id.items():
             yield DelegationTokenRecord(
                 owner=token.owner,

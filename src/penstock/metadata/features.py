@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.metadata.levels import ELR_VERSION, METADATA_VERSION, SUPPORTED
+from penstock.protocol.generated.metadata_records import (
+    FeatureLevelRecord,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.protocol.generated.feature_level_record import FeatureLevelRecord
 
 _FLOOR = SUPPORTED[METADATA_VERSION].first
 
@@ -37,8 +39,6 @@ class FeaturesImage:
         return self.levels.get(ELR_VERSION, 0) >= 1
 
     def records(self) -> Iterator[FeatureLevelRecord]:
-        from penstock.protocol.generated.feature_level_record import FeatureLevelRecord
-
         # A reader learns first how to read the rest.
         if METADATA_VERSION in self.levels:
             yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=self.metadata_version)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.protocol.generated.metadata_records import (
+    ProducerIdsRecord,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from penstock.protocol.generated.producer_ids_record import ProducerIdsRecord
 
 
 class ProducerIdsImage:
@@ -22,8 +24,6 @@ class ProducerIdsImage:
     __hash__ = None  # type: ignore[assignment]
 
     def records(self) -> Iterator[ProducerIdsRecord]:
-        from penstock.protocol.generated.producer_ids_record import ProducerIdsRecord
-
         if self.next_id:
             yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=self.next_id)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.protocol.generated.metadata_records import (
+    ClientQuotaRecord,
+    EntityData,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.protocol.generated.client_quota_record import ClientQuotaRecord
 
 Entity = tuple[tuple[str, str | None], ...]
 """(type, name) pairs, sorted by type; a name of None is the default for its type."""
@@ -27,12 +31,10 @@ class ClientQuotasImage:
     __hash__ = None  # type: ignore[assignment]
 
     def records(self) -> Iterator[ClientQuotaRecord]:
-        from penstock.protocol.generated import client_quota_record as made
-
         for entity, quotas in self.entities.items():
             for key, value in quotas.items():
-                yield made.ClientQuotaRecord(
-                    entity=[made.EntityData(entity_type=t, entity_name=n) for t, n in entity],
+                yield ClientQuotaRecord(
+                    entity=[EntityData(entity_type=t, entity_name=n) for t, n in entity],
                     key=key,
                     value=value,
                     remove=False,

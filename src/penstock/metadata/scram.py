@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.protocol.generated.metadata_records import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.protocol.generated.remove_user_scram_credential_record import (
-        RemoveUserScramCredentialRecord,
-    )
-    from penstock.protocol.generated.user_scram_credential_record import (
-        UserScramCredentialRecord,
-    )
 
 SHA_256, SHA_512 = 1, 2
 
@@ -39,10 +38,6 @@ class ScramImage:
     __hash__ = None  # type: ignore[assignment]
 
     def records(self) -> Iterator[UserScramCredentialRecord]:
-        from penstock.protocol.generated.user_scram_credential_record import (
-            UserScramCredentialRecord,
-        )
-
         for (mechanism, name), credential in self.users.items():
             yield UserScramCredentialRecord(
                 name=name,

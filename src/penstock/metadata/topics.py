@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.model.ids import ZERO_UUID
 from penstock.model.invariants import invariant
+from penstock.protocol.generated.metadata_records import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.protocol.generated.clear_elr_record import ClearElrRecord
-    from penstock.protocol.generated.partition_change_record import PartitionChangeRecord
-    from penstock.protocol.generated.partition_record import PartitionRecord
-    from penstock.protocol.generated.remove_topic_record import RemoveTopicRecord
-    from penstock.protocol.generated.topic_record import TopicRecord
 
 LEADER_UNCHANGED = -2
 RECOVERY_UNCHANGED = -1
@@ -80,8 +82,6 @@ class PartitionImage(NamedTuple):
         return bool(self.adding or self.removing)
 
     def record(self, topic_id: bytes, index: int) -> PartitionRecord:
-        from penstock.protocol.generated.partition_record import PartitionRecord
-
         return PartitionRecord(
             partition_id=index,
             topic_id=topic_id,
@@ -176,8 +176,6 @@ class TopicsImage:
         return sum(len(topic.partitions) for topic in self.by_id.values())
 
     def records(self) -> Iterator[TopicRecord | PartitionRecord]:
-        from penstock.protocol.generated.topic_record import TopicRecord
-
         for topic in self.by_id.values():
             yield TopicRecord(name=topic.name, topic_id=topic.id)
             for index, partition in sorted(topic.partitions.items()):
