@@ -28,7 +28,7 @@ def _lacks(program: str, hint: str) -> str | None:
 # marker -> (what it means, why it cannot run here or None)
 NEEDS: dict[str, tuple[str, Callable[[], str | None]]] = {
     "java": ("needs a Java toolchain and Apache Kafka's jars", apache.missing),
-    "go": ("needs a Go toolchain", lambda: _lacks("go", "Go 1.24 or later")),
+    "go": ("needs a Go toolchain", lambda: _lacks("go", "Go 1.26 or later")),
     "kcat": ("needs kcat", lambda: _lacks("kcat", "Debian's package kcat")),
     "root": ("needs root", lambda: None if os.geteuid() == 0 else "not running as root"),
     "penstock_only": (

@@ -51,9 +51,6 @@ public final class ToolRunner {
     /** The first exit status a tool asked for: one that catches everything may ask twice. */
     private static volatile Integer asked;
 
-    /** What a tool wants done when its process ends, which here is when it returns. */
-    private static final List<Runnable> HOOKS = new ArrayList<>();
-
     public static void main(String[] unused) throws Exception {
         PrintStream answers = System.out;
         Switch out = new Switch(OutputStream.nullOutputStream());
@@ -62,7 +59,6 @@ public final class ToolRunner {
         System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
         Exit.setExitProcedure((status, message) -> end(status));
         Exit.setHaltProcedure((status, message) -> end(status));
-        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
 
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
@@ -71,8 +67,6 @@ public final class ToolRunner {
             out.target = written;
             err.target = complained;
             int status = run(words(line));
-            HOOKS.forEach(Runnable::run);
-            HOOKS.clear();
             System.out.flush();
             System.err.flush();
             answers.println(status + " o" + encode(written) + " e" + encode(complained));
