@@ -1,0 +1,304 @@
+"""One partition as this node holds it: what may be appended, what may be read, what is committed.
+
+A leader assigns offsets, keeps the high watermark (the end of what every in-sync replica has) and
+releases those who wait for it to move. Appending looks at a batch's head and nothing else unless
+the topic's configuration asks for more (`deep`).
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections import deque
+from typing import NamedTuple, Protocol
+
+from penstock.model.errors import ErrorCode
+from penstock.model.ids import NodeId, TopicPartition
+from penstock.model.invariants import invariant
+from penstock.records.batch import BatchHead, check_batch, patch_base
+from penstock.replica.deep import deep_checker
+from penstock.storage.log import Log, LogSlice
+from penstock.storage.log_config import LogConfig
+from penstock.storage.producers import Duplicate
+
+
+INTERNAL_TOPICS = frozenset(
+    ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+)
+
+
+class Appended(NamedTuple):
+    """Where a batch stands now, or stood already if it came a second time."""
+
+    base_offset: int
+    end_offset: int
+    append_time: int
+    log_start: int
+
+
+class Refused(NamedTuple):
+    """Why a batch was not appended."""
+
+    error: ErrorCode
+    message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+
+class Readable(NamedTuple):
+    """What a reader gets: a slice, or nothing yet, and how far the partition has come."""
+
+    data: LogSlice | None
+    high_watermark: int
+    last_stable: int
+    log_start: int
+
+
+class Waiter(Protocol):
+    """Somebody who is told when there is more to read."""
+
+    def progress(self, size: int) -> None:
+        """`size` more bytes became readable; 0 says to look again for another reason."""
+
+
+class SyncQueue(Protocol):
+    """Makes appended batches durable, many at a time."""
+
+    def wait_synced(self, log: Log, offset: int) -> Future[None]: ...
+
+
+class Partition:
+    """A partition that this node leads or follows."""
+
+    __slots__ = (
+        "_commits",
+        "_deep",
+        "_sync_queue",
+        "_synced",
+        "_waiters",
+        "high_watermark",
+        "index",
+        "internal",
+        "isr",
+        "isr_min",
+        "leader",
+        "leader_epoch",
+        "leading",
+        "log",
+        "node_id",
+        "offline",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, node_id: NodeId, log: Log, high_watermark: int, isr_min: int, syncs: SyncQueue
+    ) -> None:
+        self.node_id = node_id
+        self.topic = log.topic
+        self.topic_id = log.topic_id
+        self.internal = log.topic in INTERNAL_TOPICS
+        self.isr_min = isr_min
+        self.offline = False
+        self.index = log.partition
+        self.log = log
+        self.leading = False
+        self.leader: int = -1
+        self.leader_epoch = -1
+        self.isr: tuple[int, ...] = ()
+        self.replicas: tuple[int, ...] = ()
+        self.high_watermark = min(max(high_watermark, log.start), log.end)
+        self._synced = log.end
+        self._sync_queue = syncs
+        self._waiters: set[Waiter] = set()
+        self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
+        self._deep = deep_checker(log.config)
+
+    def __str__(self) -> str:
+        return str(TopicPartition(self.topic, self.index))
+
+    # -- roles ------------------------------------------------------------------------------
+
+    def lead(self, epoch: int, isr: tuple[int, ...], replicas: tuple[int, ...]) -> None:
+        """Become, or stay, the leader in `epoch`."""
+        invariant(epoch >= self.leader_epoch, f"{self}: leader epoch went back to {epoch}")
+        if epoch > self.leader_epoch or not self.leading:
+            self.log.epochs.assign(epoch, self.log.end)
+        self.leader = self.node_id
+        self.leader_epoch = epoch
+        self.isr = isr
+        self.replicas = replicas
+        self.leading = True
+        self._synced = max(self._synced, self.log.end)
+        self._advance(0)
+
+    def step_down(self, epoch: int, leader: int) -> None:
+        """Stop leading; whoever waits is told to look elsewhere."""
+        self.leading = False
+        self.leader = leader
+        self.leader_epoch = epoch
+        self.release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def release_all(self, error: ErrorCode) -> None:
+        """The partition moves, goes offline or is deleted: nobody waits here any longer."""
+        commits, self._commits = self._commits, deque()
+        for _, future in commits:
+            if not future.done():
+                future.set_result(error)
+        for waiter in list(self._waiters):
+            waiter.progress(0)
+
+    def go_offline(self) -> None:
+        """The directory failed: nothing is read or written here any more."""
+        self.offline = True
+        self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def reconfigure(self, config: LogConfig, isr_min: int) -> None:
+        """Take on a changed topic configuration from the next batch on."""
+        self.log.config = config
+        self.isr_min = isr_min
+        self._deep = deep_checker(config)
+
+    # -- writing ----------------------------------------------------------------------------
+
+    def append(self, records: memoryview, now: int) -> Appended | Refused:
+        """Append one batch from a producer, in its own buffer, as the leader."""
+        if not self.leading:
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = self.log
+        config = log.config
+        head = check_batch(records, 0, len(records), config.message_max_bytes)
+        if not isinstance(head, BatchHead):
+            return Refused(head)
+        if head.max_timestamp > now + config.timestamp_after_max_ms and not config.timestamp_append:
+            return self._too_far_ahead(head, now)
+        if head.producer_id >= 0:
+            verdict = log.producers.check(
+                head.producer_id, head.producer_epoch, head.base_sequence, head.last_sequence
+            )
+            if verdict is not None:
+                if isinstance(verdict, Duplicate):
+                    return Appended(
+                        verdict.base_offset, verdict.last_offset + 1, verdict.timestamp, log.start
+                    )
+                return Refused(verdict)
+        append_time = -1
+        if self._deep is not None:
+            changed = self._deep(records, head, now)
+            if isinstance(changed, tuple):
+                error, message, record_errors = changed
+                return Refused(error, message, record_errors)
+            records, head, append_time = changed.records, changed.head, changed.append_time
+        base = log.end
+        patch_base(records, 0, base, self.leader_epoch)
+        log.append(records, head, base, self.leader_epoch, now)
+        end = log.end
+        if end - log.recovery_point >= config.flush_messages:
+            self._request_sync(end)
+        else:
+            self._synced = end
+        self._advance(len(records))
+        return Appended(base, end, append_time, log.start)
+
+    def _too_far_ahead(self, head: BatchHead, now: int) -> Refused:
+        return Refused(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"Timestamp {head.max_timestamp} of the batch is more than "
+            f"{self.log.config.timestamp_after_max_ms} ms ahead of the broker's time {now} "
+            "(message.timestamp.after.max.ms)",
+        )
+
+    def await_commit(self, end_offset: int, future: Future[ErrorCode]) -> None:
+        """Tell the future when all below `end_offset` is committed, or why it never will be."""
+        if self.high_watermark >= end_offset:
+            future.set_result(ErrorCode.NONE)
+        else:
+            self._commits.append((end_offset, future))
+
+    # -- the high watermark -----------------------------------------------------------------
+
+    def _request_sync(self, end: int) -> None:
+        synced = self._sync_queue.wait_synced(self.log, end)
+        synced.add_done_callback(lambda done: self._on_synced(end, done))
+
+    def _on_synced(self, end: int, done: Future[None]) -> None:
+        if done.cancelled():
+            return
+        if done.exception() is not None:
+            self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)  # the directory is offline by now
+        elif end > self._synced:
+            self._synced = end
+            self._advance(end - self.high_watermark)
+
+    def _advance(self, size: int) -> None:
+        """Move the watermark to what every in-sync replica has; `size` hints at the bytes."""
+        # Alone in the in-sync set: what this node made as durable as the topic asks is committed.
+        high = self._synced
+        if high <= self.high_watermark:
+            return
+        self.high_watermark = high
+        self.log.producers.advance_high_watermark(high)
+        commits = self._commits
+        while commits and commits[0][0] <= high:
+            future = commits.popleft()[1]
+            if not future.done():
+                future.set_result(ErrorCode.NONE)
+        if self._waiters:
+            for waiter in list(self._waiters):
+                waiter.progress(size)
+
+    @property
+    def last_stable(self) -> int:
+        """The end of what a reader of committed transactions may see."""
+        first = self.log.producers.first_unstable_offset
+        return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """Whether a client's view of who leads is ours; -1 stands for no view."""
+        if not self.leading:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if current_leader_epoch in (-1, self.leader_epoch):
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def divergence(self, epoch: int, offset: int) -> tuple[int, int] | None:
+        """Where a reader's log parted from this one, as (epoch, end offset), if it did."""
+        known, end = self.log.epochs.end_offset_for(epoch, self.log.end)
+        if known < epoch or end < offset:
+            return known, end
+        return None
+
+    def aborted(self, offset: int, end: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of each aborted transaction with data in [offset, end)."""
+        return [(txn.producer_id, txn.first_offset) for txn in self.log.aborted(offset, end)]
+
+    def read(
+        self,
+        offset: int,
+        size_max: int,
+        whole_first: bool,
+        committed_only: bool,
+        uncommitted_too: bool = False,
+    ) -> Readable | ErrorCode:
+        """What a consumer may read from `offset` on; `uncommitted_too` is for tools."""
+        log = self.log
+        high = self.high_watermark
+        stable = self.last_stable
+        ceiling = log.end if uncommitted_too else stable if committed_only else high
+        start = log.start
+        if offset < start or offset > log.end:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if offset >= ceiling:
+            return Readable(None, high, stable, start)
+        return Readable(log.read(offset, size_max, ceiling, whole_first), high, stable, start)
+
+    def park(self, waiter: Waiter) -> None:
+        """Tell `waiter` about progress until it is removed."""
+        self._waiters.add(waiter)
+
+    def unpark(self, waiter: Waiter) -> None:
+        """Stop telling."""
+        self._waiters.discard(waiter)

@@ -1,0 +1,27 @@
+"""Which function answers which API. An API that is not in this table is not advertised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.server.dispatch import Handler
+
+_BUILT = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.API_VERSIONS,
+)
+
+
+def _lazy(key: ApiKey) -> Callable[[], Handler]:
+    def load() -> Handler:
+        handler: Handler = import_module(f"penstock.server.handlers.{key.name.lower()}").handle
+        return handler
+
+    return load
+
+
+HANDLERS: dict[int, Callable[[], Handler]] = {int(key): _lazy(key) for key in _BUILT}

@@ -1,0 +1,136 @@
+"""The broker: what a node hosts, and what its handlers share.
+
+It follows the metadata image. Whatever the controller decides arrives as (image, delta); the
+broker opens, leads, reconfigures or closes partitions until what it hosts is what the image says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.model.errors import ErrorCode
+from penstock.model.ids import NodeId
+from penstock.server.fetch_sessions import FetchSessions
+from penstock.server.reconcile import Reconciler
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.metadata.delta import MetadataDelta
+    from penstock.metadata.image import MetadataImage
+    from penstock.metadata.topics import PartitionImage, TopicImage
+    from penstock.model.config.node import NodeConfig
+    from penstock.platform.chance import Chance
+    from penstock.platform.clock import Clock
+    from penstock.platform.workers import Workers
+    from penstock.replica.partition import Partition
+    from penstock.storage.flush import GroupCommit
+    from penstock.storage.store import LogStore
+
+log = logging.getLogger("penstock.server")
+
+
+class Controller(Protocol):
+    """Where metadata is changed: the active controller, near or far."""
+
+    async def handle(self, api_key: int, request: Any, **circumstances: Any) -> Any:
+        """The controller's response to a request that changes or asks about metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """Bounds on what clients may make the broker hold."""
+
+    fetch_bytes_max: int = 57_671_680
+    fetch_sessions_max: int = 1000
+    parked_fetches_max: int = 100_000
+
+
+class Broker:
+    """The state that handlers see."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        cluster_id: str,
+        store: LogStore,
+        commits: GroupCommit,
+        controller: Controller,
+        clock: Clock,
+        chance: Chance,
+        workers: Workers,
+        image: MetadataImage,
+        supported_features: Mapping[str, tuple[int, int]],
+    ) -> None:
+        self.config = config
+        self.node_id = NodeId(config.node_id)
+        self.cluster_id = cluster_id
+        self.store = store
+        self.controller = controller
+        self.clock = clock
+        self.chance = chance
+        self.workers = workers
+        self.image = image
+        self.supported_features = supported_features
+        self.loop = asyncio.get_running_loop()
+        self.limits = BrokerLimits(
+            fetch_bytes_max=config.get_int("fetch.max.bytes"),
+            fetch_sessions_max=config.get_int("max.incremental.fetch.session.cache.slots"),
+        )
+        self.hosted: dict[tuple[str, int], Partition] = {}
+        self.hosted_by_id: dict[tuple[bytes, int], Partition] = {}
+        self.parked_fetches = 0
+        self.fetch_sessions = FetchSessions(
+            self.limits.fetch_sessions_max, lambda: chance.between(1, 2_147_483_647)
+        )
+        self._reconciler = Reconciler(self, commits)
+
+    # -- following the metadata --------------------------------------------------------------
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Become what a newly committed image says."""
+        self.image = image
+        self._reconciler.apply(image, delta)
+
+    def on_directory_failed(self, directory: str) -> None:
+        """A log directory failed: what lies in it is offline, all else goes on."""
+        for partition in self.hosted.values():
+            if partition.log.root == directory:
+                partition.go_offline()
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """For the checkpoint that a restart begins from."""
+        return {key: partition.high_watermark for key, partition in self.hosted.items()}
+
+    # -- finding partitions ------------------------------------------------------------------
+
+    def find_topic(self, topic_id: bytes, name: str) -> TopicImage | None:
+        """A topic by id if the client gave one, else by name."""
+        topics = self.image.topics
+        return topics.by_id.get(topic_id) or topics.by_name.get(name)
+
+    def find_partition(self, topic_id: bytes, name: str, index: int) -> PartitionImage | None:
+        """A partition's state in the image, wherever it is led."""
+        topic = self.find_topic(topic_id, name)
+        return None if topic is None else topic.partitions.get(index)
+
+    def why_not_hosted(self, topic: str | bytes, index: int) -> ErrorCode:
+        """What to say about a partition that this node does not hold."""
+        topics = self.image.topics
+        if isinstance(topic, str):
+            found = topics.by_name.get(topic)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            found = topics.by_id.get(topic)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        if found is None:
+            return unknown
+        partition = found.partitions.get(index)
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.node_id in partition.replicas:
+            return ErrorCode.KAFKA_STORAGE_ERROR  # ours, but its directory is offline
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER

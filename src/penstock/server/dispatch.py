@@ -1,0 +1,133 @@
+"""From a frame to a handler and back to a frame.
+
+The dispatcher knows three things about an API: which versions this node advertises, how its
+bodies are read and written, and which function answers it. Malformed input closes the
+connection, as Kafka does: after a body that cannot be read, nothing on that stream is certain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.net.connection import CloseConnection, Connection, Reply
+from penstock.net.outbox import Part
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.headers import read_request_header
+from penstock.protocol.primitives import ProtocolError
+from penstock.protocol.registry import API, ApiSpec
+from penstock.server.call import Call
+
+if TYPE_CHECKING:
+    from penstock.server.broker import Broker
+
+log = logging.getLogger("penstock.server")
+
+Handler = Callable[["Broker", Call, Any], Any]
+"""(broker, call, request) to a response, an awaitable of one, or None for no reply."""
+
+_LENGTH = struct.Struct(">i")
+_FIRST = struct.Struct(">ii")  # frame length and correlation id
+_API_KEY = struct.Struct(">h")
+_PRODUCE = int(ApiKey.PRODUCE)
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+
+
+class Route:
+    """One API as this node serves it."""
+
+    __slots__ = ("handler", "spec", "versions")
+
+    def __init__(self, spec: ApiSpec, handler: Handler) -> None:
+        self.spec = spec
+        self.handler = handler
+        self.versions = spec.request_class.VERSIONS
+
+
+class Dispatcher:
+    """The service behind a listener."""
+
+    def __init__(self, broker: Broker, handlers: Mapping[int, Callable[[], Handler]]) -> None:
+        self._broker = broker
+        self._handlers = handlers
+        self._routes: dict[int, Route] = {}
+
+    def may_overlap(self, frame: memoryview) -> bool:
+        """Producers pipeline: a write may begin while an earlier one waits for its replicas."""
+        return len(frame) >= 2 and _API_KEY.unpack_from(frame)[0] == _PRODUCE
+
+    def serve(
+        self, connection: Connection, frame: memoryview
+    ) -> Reply | asyncio.Future[Reply | None] | None:
+        """Answer one request frame."""
+        try:
+            api_key, version, correlation_id, client_id, body_at = read_request_header(frame)
+            call = Call(connection, api_key, version, correlation_id, client_id)
+            route = self._routes.get(api_key) or self._route(call)
+            if version not in route.versions:
+                return self._unsupported(call, route)
+            request, _ = route.spec.request_class.read(frame, version, body_at)
+        except ProtocolError as problem:
+            raise CloseConnection(f"malformed request: {problem}") from problem
+        response = route.handler(self._broker, call, request)
+        if response is None:
+            return None
+        if inspect.isawaitable(response):
+            return asyncio.ensure_future(_later(route.spec, call, response))
+        return encode(route.spec, call, response)
+
+    def _route(self, call: Call) -> Route:
+        handler = self._handlers.get(call.api_key)
+        if handler is None:
+            raise CloseConnection(
+                f"request with api key {call.api_key} version {call.version}, "
+                "which this node does not advertise"
+            )
+        # Codecs and handlers are imported when first asked for: most nodes never see most APIs.
+        route = self._routes[call.api_key] = Route(API[call.api_key], handler())
+        return route
+
+    def _unsupported(self, call: Call, route: Route) -> Reply:
+        if call.api_key != _API_VERSIONS:
+            raise CloseConnection(
+                f"{route.spec.name} version {call.version}, which this node does not advertise"
+            )
+        # The one API whose caller cannot know our versions yet: it is answered in version 0.
+        from penstock.server.handlers.api_versions import unsupported
+
+        call.version = 0
+        return encode(route.spec, call, unsupported(self._broker, call))
+
+
+async def _later(spec: ApiSpec, call: Call, response: Awaitable[Any]) -> Reply | None:
+    answer = await response
+    return None if answer is None else encode(spec, call, answer)
+
+
+def encode(spec: ApiSpec, call: Call, response: Any) -> Reply:
+    """A response as the frame that leaves: bytes, or parts with slices of files between them."""
+    out = bytearray(_FIRST.size)
+    if spec.response_header_version(call.version) > 0:
+        out.append(0)  # no tagged fields
+    splices: list[tuple[int, Any]] = []
+    response.write(call.version, out, splices)
+    if not splices:
+        _FIRST.pack_into(out, 0, len(out) - _LENGTH.size, call.correlation_id)
+        return out
+    extra = sum(splice.size for _, splice in splices)
+    _FIRST.pack_into(out, 0, len(out) + extra - _LENGTH.size, call.correlation_id)
+    parts: list[Part] = []
+    view = memoryview(out)
+    at = 0
+    for position, splice in splices:
+        if position > at:
+            parts.append(view[at:position])
+        parts.append(splice)
+        at = position
+    if at < len(out):
+        parts.append(view[at:])
+    return parts

@@ -1,0 +1,201 @@
+"""Fetch sessions: a consumer names its partitions once, then only what changes. Pure.
+
+A session is opened by epoch 0, carried on by epochs 1, 2, ... and closed by epoch -1. The cache
+has a bound; when it is full of sessions in use, a new consumer simply gets none and names its
+partitions each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from penstock.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.protocol.generated.fetch import FetchRequest
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+EPOCH_LAST = 2_147_483_647
+EVICTION_MS_MIN = 120_000
+"""A session that was used since may not be pushed out by a new one."""
+
+Key = tuple[str | bytes, int]
+"""A partition as the client names it: by topic name up to version 12, by topic id after."""
+
+
+class Wanted:
+    """One partition that a fetch asks for, and what its session was last told about it."""
+
+    __slots__ = (
+        "fetch_offset",
+        "high_watermark",
+        "key",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "log_start",
+        "size_max",
+    )
+
+    def __init__(
+        self,
+        key: Key,
+        fetch_offset: int,
+        size_max: int,
+        leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> None:
+        self.key = key
+        self.fetch_offset = fetch_offset
+        self.size_max = size_max
+        self.leader_epoch = leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.high_watermark = -1
+        self.log_start = -1
+
+    def ask(self, other: Wanted) -> None:
+        """Take on a newer request for the same partition."""
+        self.fetch_offset = other.fetch_offset
+        self.size_max = other.size_max
+        self.leader_epoch = other.leader_epoch
+        self.last_fetched_epoch = other.last_fetched_epoch
+
+
+class FetchSession:
+    """What one consumer or follower has named so far."""
+
+    __slots__ = ("by_id", "epoch", "last_used", "session_id", "wanted")
+
+    def __init__(self, session_id: int, by_id: bool, now: int) -> None:
+        self.session_id = session_id
+        self.by_id = by_id
+        self.epoch = 1  # expected next
+        self.last_used = now
+        self.wanted: dict[Key, Wanted] = {}
+
+    def advance(self, now: int) -> None:
+        """Expect the next epoch; it never comes back to 0, which opens sessions."""
+        self.epoch = 1 if self.epoch == EPOCH_LAST else self.epoch + 1
+        self.last_used = now
+
+    def change(self, asked: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
+        """Add or update what is asked, drop what is forgotten."""
+        for item in asked:
+            known = self.wanted.get(item.key)
+            if known is None:
+                self.wanted[item.key] = item
+            else:
+                known.ask(item)
+        for key in forgotten:
+            self.wanted.pop(key, None)
+
+    def send_to_back(self, key: Key) -> None:
+        """A partition that just gave data comes last next time, so that none starves."""
+        self.wanted[key] = self.wanted.pop(key)
+
+
+class FetchPlan:
+    """What one fetch reads: the partitions, and the session that it belongs to, if any."""
+
+    __slots__ = ("incremental", "session", "session_id", "wanted")
+
+    def __init__(
+        self, wanted: Iterable[Wanted], session: FetchSession | None, incremental: bool
+    ) -> None:
+        self.wanted = list(wanted)
+        self.session = session
+        self.session_id = 0 if session is None else session.session_id
+        self.incremental = incremental
+        """Whether partitions with nothing new are left out of the answer."""
+
+
+class FetchSessions:
+    """The sessions of one node."""
+
+    def __init__(self, count_max: int, draw_id: Callable[[], int]) -> None:
+        self._count_max = count_max
+        self._draw_id = draw_id
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest, version: int, now: int) -> FetchPlan | ErrorCode:
+        """Decide what this request reads, and keep its session up to date."""
+        asked = _asked(request, version)
+        session_id, epoch = request.session_id, request.session_epoch
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            if epoch == FINAL_EPOCH:
+                return FetchPlan(asked, None, False)
+            session = self._open(version >= 13, now)
+            if session is not None:
+                session.change(asked, ())
+                return FetchPlan(session.wanted.values(), session, False)
+            return FetchPlan(asked, None, False)
+        return self._carry_on(session_id, epoch, asked, _forgotten(request, version), version, now)
+
+    def _carry_on(
+        self,
+        session_id: int,
+        epoch: int,
+        asked: list[Wanted],
+        forgotten: list[Key],
+        version: int,
+        now: int,
+    ) -> FetchPlan | ErrorCode:
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.by_id != (version >= 13):
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        session.change(asked, forgotten)
+        if not session.wanted:
+            del self._sessions[session_id]  # nothing is left to carry on with
+            return FetchPlan((), None, False)
+        session.advance(now)
+        self._sessions[session_id] = self._sessions.pop(session_id)
+        return FetchPlan(session.wanted.values(), session, True)
+
+    def _open(self, by_id: bool, now: int) -> FetchSession | None:
+        if len(self._sessions) >= self._count_max and not self._evict(now):
+            return None
+        session_id = self._draw_id()
+        while session_id in self._sessions:
+            session_id = self._draw_id()
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, now)
+        return session
+
+    def _evict(self, now: int) -> bool:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now - oldest.last_used < EVICTION_MS_MIN:
+            return False
+        del self._sessions[oldest.session_id]
+        return True
+
+
+def _asked(request: FetchRequest, version: int) -> list[Wanted]:
+    by_id = version >= 13
+    return [
+        Wanted(
+            (topic.topic_id if by_id else topic.topic, item.partition),
+            item.fetch_offset,
+            item.partition_max_bytes,
+            item.current_leader_epoch,
+            item.last_fetched_epoch,
+        )
+        for topic in request.topics
+        for item in topic.partitions
+    ]
+
+
+def _forgotten(request: FetchRequest, version: int) -> list[Key]:
+    by_id = version >= 13
+    return [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]

@@ -1,0 +1,165 @@
+"""Produce, versions 3 to 13 (advertised from 0, which old clients look for).
+
+acks 0 gets no reply, and a closed connection where one would have said an error; 1 is answered
+after the append; -1 after every in-sync replica has it. Topics are named up to version 12, and
+carried by id from 13 on. A topic with `flush.messages` reached is answered after the sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from penstock.model.errors import ErrorCode
+from penstock.net.connection import CloseConnection
+from penstock.protocol.generated.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from penstock.replica.partition import Appended, Refused
+from penstock.server.leaders import point_at_leader
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from penstock.protocol.generated.produce import ProduceRequest, TopicProduceData
+    from penstock.replica.partition import Partition
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+ACKS = (-1, 0, 1)
+BY_ID_FROM = 13
+ADMIN_CLIENT_ID = "__admin_client"
+"""The client id that may write internal topics, as in Kafka."""
+
+_Pending = list[tuple[PartitionProduceResponse, "asyncio.Future[ErrorCode]"]]
+
+
+def handle(
+    broker: Broker, call: Call, request: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    """Append what was sent, partition by partition, and answer when it is safe enough."""
+    acks = request.acks
+    response = ProduceResponse()
+    pending: _Pending = []
+    now = broker.clock.now()
+    for topic in request.topic_data:
+        answers = _append_topic(broker, call, acks, topic, now, pending)
+        response.responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
+        )
+    if acks == 0:
+        _close_on_error(response)
+        return None
+    if pending:
+        return _wait(broker, call, request.timeout_ms, pending, response)
+    return point_at_leader(broker, call, response)
+
+
+def _append_topic(
+    broker: Broker,
+    call: Call,
+    acks: int,
+    topic: TopicProduceData,
+    now: int,
+    pending: _Pending,
+) -> list[PartitionProduceResponse]:
+    answers: list[PartitionProduceResponse] = []
+    by_id = call.version >= BY_ID_FROM
+    for item in topic.partition_data:
+        index = item.index
+        if by_id:
+            partition = broker.hosted_by_id.get((topic.topic_id, index))
+        else:
+            partition = broker.hosted.get((topic.name, index))
+        if partition is None:
+            error = broker.why_not_hosted(topic.topic_id if by_id else topic.name, index)
+            answers.append(PartitionProduceResponse(index=index, error_code=error, base_offset=-1))
+            continue
+        refusal = _refusal(broker, call, acks, partition, item.records)
+        result = refusal or partition.append(item.records, now)
+        if isinstance(result, Refused):
+            answers.append(_refused(index, partition, result))
+            continue
+        answer = PartitionProduceResponse(
+            index=index,
+            base_offset=result.base_offset,
+            log_append_time_ms=result.append_time,
+            log_start_offset=result.log_start,
+        )
+        answers.append(answer)
+        if acks and partition.high_watermark < result.end_offset:
+            _park(broker, partition, result, answer, pending)
+    return answers
+
+
+def _refusal(
+    broker: Broker, call: Call, acks: int, partition: Partition, records: memoryview | None
+) -> Refused | None:
+    if acks not in ACKS:
+        return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+    if records is None:
+        return Refused(ErrorCode.INVALID_RECORD, "The request holds no records for this partition")
+    if partition.internal and call.client_id != ADMIN_CLIENT_ID:
+        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if acks == -1 and len(partition.isr) < partition.isr_min and partition.leading:
+        return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    if partition.offline:
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
+    return None
+
+
+def _refused(index: int, partition: Partition, refused: Refused) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=refused.error,
+        base_offset=-1,
+        log_start_offset=partition.log.start if refused.record_errors or refused.message else -1,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
+            for at, why in refused.record_errors
+        ],
+        error_message=refused.message,
+    )
+
+
+def _close_on_error(response: ProduceResponse) -> None:
+    # Without a reply, closing is the only way to make the producer look again who leads.
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                raise CloseConnection(
+                    f"produce with acks=0 failed: {ErrorCode(answer.error_code).name}"
+                )
+
+
+def _park(
+    broker: Broker,
+    partition: Partition,
+    result: Appended,
+    answer: PartitionProduceResponse,
+    pending: _Pending,
+) -> None:
+    future: asyncio.Future[ErrorCode] = broker.loop.create_future()
+    partition.await_commit(result.end_offset, future)
+    pending.append((answer, future))
+
+
+async def _wait(
+    broker: Broker, call: Call, timeout_ms: int, pending: _Pending, response: ProduceResponse
+) -> ProduceResponse:
+    futures = [future for _, future in pending]
+    await asyncio.wait(futures, timeout=max(timeout_ms, 0) / 1000)
+    for answer, future in pending:
+        if not future.done():
+            future.cancel()
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            answer.base_offset = -1
+        elif future.result():
+            answer.error_code = future.result()
+            answer.base_offset = -1
+    return point_at_leader(broker, call, response)

@@ -1,0 +1,169 @@
+"""Making what a broker hosts equal to what the metadata says it should.
+
+A change of a few partitions is done before the next request is served, so that a topic can be
+used as soon as its creation is answered. A change of thousands is done in slices, between which
+other clients are served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.metadata.configs import BROKER, TOPIC
+from penstock.model.errors import ErrorCode
+from penstock.model.ids import TopicPartition
+from penstock.replica.partition import Partition
+from penstock.server.topic_configs import log_config_of
+
+if TYPE_CHECKING:
+    from penstock.metadata.delta import MetadataDelta
+    from penstock.metadata.image import MetadataImage
+    from penstock.metadata.topics import PartitionImage, TopicImage
+    from penstock.server.broker import Broker
+    from penstock.storage.flush import GroupCommit
+    from penstock.storage.log import Log
+
+log = logging.getLogger("penstock.server")
+
+SLICE_SECONDS = 0.02
+
+_Step = tuple[str, bytes, int]
+"""Name, topic id and index of a partition to bring in line with the image."""
+
+
+class Reconciler:
+    """Applies metadata changes to the partitions of one broker."""
+
+    def __init__(self, broker: Broker, commits: GroupCommit) -> None:
+        self._broker = broker
+        self._commits = commits
+        self._high_watermarks = broker.store.high_watermarks()
+        self._steps: deque[_Step] = deque()
+        self._slicing = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the broker hosts what the newest image says."""
+        return not self._steps
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Open, lead, follow, reconfigure and close, as the delta says."""
+        if delta.topics is not None:
+            for topic in delta.topics.deleted.values():
+                self._steps.extend((topic.name, topic.id, index) for index in topic.partitions)
+            for change in delta.topics.changed.values():
+                self._steps.extend((change.name, change.id, index) for index in change.partitions)
+        if delta.configs is not None:
+            changed = set(delta.configs.changed) | delta.configs.removed
+            self._reconfigure(image, changed)
+        if not self._slicing:
+            self._work()
+
+    def set_aside_strays(self, image: MetadataImage) -> None:
+        """Move logs away that the metadata does not know: never deleted, never served."""
+        for key, found in list(self._broker.store.logs.items()):
+            topic = image.topics.by_id.get(found.topic_id)
+            state = None if topic is None else topic.partitions.get(found.partition)
+            if state is None or self._broker.node_id not in state.replicas:
+                log.warning("%s is not in the metadata: set aside as a stray", found.directory)
+                self._broker.store.set_aside(key)
+
+    def _work(self) -> None:
+        loop = self._broker.loop
+        until = loop.time() + SLICE_SECONDS
+        steps = self._steps
+        while steps:
+            name, topic_id, index = steps.popleft()
+            try:
+                self._settle(name, topic_id, index)
+            except OSError as problem:
+                # The store has taken the directory offline; the partition is refused by name.
+                log.error("cannot open %s-%d: %s", name, index, problem)
+            if loop.time() >= until and steps:
+                self._slicing = True
+                loop.call_soon(self._work)
+                return
+        self._slicing = False
+
+    # -- one partition ------------------------------------------------------------------------
+
+    def _settle(self, name: str, topic_id: bytes, index: int) -> None:
+        broker = self._broker
+        topic = broker.image.topics.by_id.get(topic_id)
+        state = None if topic is None else topic.partitions.get(index)
+        if topic is None or state is None or broker.node_id not in state.replicas:
+            self._close(topic_id, index)
+            return
+        partition = broker.hosted_by_id.get((topic_id, index))
+        if partition is None:
+            stale = broker.hosted.get((name, index))
+            if stale is not None:
+                self._close(stale.topic_id, index)  # deleted and created again under its name
+            partition = self._open(topic, index, state)
+        if state.leader == broker.node_id:
+            partition.lead(state.leader_epoch, state.isr, state.replicas)
+        else:
+            partition.step_down(state.leader_epoch, state.leader)
+
+    def _open(self, topic: TopicImage, index: int, state: PartitionImage) -> Partition:
+        broker = self._broker
+        config = log_config_of(broker.config, broker.image, topic.name)
+        key = TopicPartition(topic.name, index)
+        found: Log | None = broker.store.logs.get(key)
+        if found is not None and found.topic_id != topic.id:
+            broker.store.set_aside(key)
+            found = None
+        if found is None:
+            found = broker.store.create(
+                topic.name, index, topic.id, config, state.directory_of(broker.node_id)
+            )
+        found.config = config
+        partition = Partition(
+            broker.node_id,
+            found,
+            self._high_watermarks.pop(key, found.start),
+            config.min_insync_replicas,
+            self._commits,
+        )
+        broker.hosted[key] = partition
+        broker.hosted_by_id[(topic.id, index)] = partition
+        return partition
+
+    def _close(self, topic_id: bytes, index: int) -> None:
+        broker = self._broker
+        partition = broker.hosted_by_id.pop((topic_id, index), None)
+        if partition is None:
+            return
+        key = TopicPartition(partition.topic, index)
+        if broker.hosted.get(key) is partition:
+            del broker.hosted[key]
+        partition.leading = False
+        partition.release_all(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        broker.store.delete(key)
+
+    # -- configuration ------------------------------------------------------------------------
+
+    def _reconfigure(self, image: MetadataImage, changed: set[tuple[int, str]]) -> None:
+        broker = self._broker
+        if any(kind == BROKER for kind, _ in changed):
+            names = {partition.topic for partition in broker.hosted.values()}
+        else:
+            names = {name for kind, name in changed if kind == TOPIC}
+        for name in names:
+            topic = image.topics.by_name.get(name)
+            if topic is None:
+                continue
+            config = log_config_of(broker.config, image, name)
+            for index in topic.partitions:
+                partition = broker.hosted_by_id.get((topic.id, index))
+                if partition is not None:
+                    partition.reconfigure(config, config.min_insync_replicas)
+
+
+async def settle(reconciler: Reconciler) -> None:
+    """Wait until all slices are done."""
+    while not reconciler.settled:
+        await asyncio.sleep(0.005)

@@ -1,0 +1,42 @@
+"""Topics that come into being because a client asked about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from penstock.server.broker import Broker
+
+_BY_THE_NODES_DEFAULTS = -1
+
+
+async def create_topics_on_demand(broker: Broker, names: list[str]) -> dict[str, ErrorCode]:
+    """Create topics with the node's defaults; answers what to say of those that are not there.
+
+    Somebody else may have asked for the same topic a moment ago: that is no error.
+    """
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name,
+                num_partitions=_BY_THE_NODES_DEFAULTS,
+                replication_factor=_BY_THE_NODES_DEFAULTS,
+            )
+            for name in dict.fromkeys(names)
+        ],
+        timeout_ms=broker.config.get_int("request.timeout.ms"),
+    )
+    response = await broker.controller.handle(int(ApiKey.CREATE_TOPICS), request)
+    errors: dict[str, ErrorCode] = {}
+    for topic in response.topics:
+        error = ErrorCode(topic.error_code)
+        if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            # Created, but this broker may not have heard of it yet: the client asks again.
+            errors[topic.name] = ErrorCode.LEADER_NOT_AVAILABLE
+        else:
+            errors[topic.name] = error
+    return errors
