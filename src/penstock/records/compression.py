@@ -163,7 +163,7 @@ def _lz4(data: Bytes, level: int) -> bytes:
     # means lz4's fast mode, its default; all others mean the high-compression mode of that level.
     fast = level == LEVEL_DEFAULTS[LZ4]
     stream = _cramjam().lz4.Compressor(0 if fast else max(3, min(level, 12)), False, False)
-    stream.compress(data)
+    stream.compress(bytes(data))  # it takes nothing else
     return bytes(stream.finish())
 
 
