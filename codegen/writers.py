@@ -1,0 +1,235 @@
+"""Emits the function that writes one layout: runs of fixed width become one `pack`.
+
+The mirror of `readers`: a run stays open until a length, a count or a nested struct closes it,
+and the prefix that closes it is packed by the same call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codegen.layout import CODE, Layout, Slot
+from codegen.lines import Constants, Lines
+from codegen.names import local
+
+
+class WriterEmitter:
+    """Emits writers into one module."""
+
+    def __init__(
+        self,
+        lines: Lines,
+        constants: Constants,
+        names: dict[Layout, str],
+        conditions: dict[tuple[str, str], str],
+    ) -> None:
+        self.lines = lines
+        self.constants = constants
+        self.names = names
+        self.conditions = conditions  # (class, attribute) of a tagged field: when it is set
+        self._values: list[str] = []
+        self._code = ""
+        self._out = "out"
+
+    def emit(self, layout: Layout, *, whole: bool) -> None:
+        """`whole` is for a message, whose writer always has the third argument."""
+        name, add, block = self.names[layout], self.lines.add, self.lines.block
+        splices = ", splices: Splices | None" if whole or layout.holds_records() else ""
+        with block(f"def write_{name}(it: {layout.cls}, out: bytearray{splices}) -> None:"):
+            for gone in layout.absent:
+                if gone.set_if is not None:
+                    with block(f"if {gone.set_if}:"):
+                        add(f'raise no_place("{layout.cls}.{gone.attr}")')
+            for slot in layout.slots:
+                self._slot(layout, slot, f"it.{slot.attr}")
+            if not layout.flexible:
+                self._close()
+            elif layout.tagged:
+                self._close()
+                self._tags(layout)
+            else:
+                self._code += "x"  # no tagged fields: a zero, which struct calls a pad byte
+                self._close()
+            if self._is_empty(layout):
+                add("pass")
+        add("")
+        add("")
+
+    def _is_empty(self, layout: Layout) -> bool:
+        checked = any(it.set_if for it in layout.absent)
+        return not (layout.slots or layout.flexible or checked)
+
+    # -- runs --
+
+    def _close(self) -> None:
+        values, code = self._values, self._code
+        self._values, self._code = [], ""
+        if code == "x":
+            self.lines.add(f"{self._out}.append(0)")
+        elif code:
+            self.lines.add(f"{self._out} += {self.constants.pack(code)}({', '.join(values)})")
+
+    def _prefix(self, compact: bool, plain_code: str) -> None:
+        """Pack the open run and the length or count in `n`."""
+        add, block = self.lines.add, self.lines.block
+        if not compact:
+            self._values.append("n")
+            self._code += plain_code
+            self._close()
+            return
+        values, code = self._values, self._code
+        self._values, self._code = [], ""
+        with block("if n < 128:"):
+            if values:
+                packer = self.constants.pack(code + "B")
+                add(f"{self._out} += {packer}({', '.join([*values, 'n'])})")
+            else:
+                add(f"{self._out}.append(n)")
+        with block("else:"):
+            if values:
+                add(f"{self._out} += {self.constants.pack(code)}({', '.join(values)})")
+            add(f"write_uvarint({self._out}, n)")
+
+    # -- fields --
+
+    def _slot(self, layout: Layout, slot: Slot, value: str) -> None:
+        what = f'"{layout.cls}.{slot.attr}"'
+        if slot.is_fixed:
+            self._values.append(value)
+            self._code += CODE[slot.type]
+        elif slot.is_array:
+            self._array(slot, value, what)
+        elif slot.part is not None:
+            self._struct(slot, value)
+        elif slot.type == "records":
+            self._records(slot, value)
+        else:
+            self._text(slot, value, what)
+
+    def _null(self, slot: Slot, what: str) -> None:
+        """Lines for a value that is None."""
+        if slot.nullable:
+            self.lines.add("n = 0" if slot.compact else "n = -1")
+        else:
+            self.lines.add(f"raise null_refused({what})")
+
+    def _text(self, slot: Slot, value: str, what: str) -> None:
+        add, block = self.lines.add, self.lines.block
+        raw = f"{value}.encode()" if slot.type == "string" else value
+        one = " + 1" if slot.compact else ""
+        if slot.optional:
+            with block(f"if {value} is None:"):
+                add('raw = b""')
+                self._null(slot, what)
+            with block("else:"):
+                add(f"raw = {raw}")
+                add(f"n = len(raw){one}")
+        else:
+            add(f"raw = {raw}")
+            add(f"n = len(raw){one}")
+        self._prefix(slot.compact, "h" if slot.type == "string" else "i")
+        add(f"{self._out} += raw")
+
+    def _records(self, slot: Slot, value: str) -> None:
+        add, block = self.lines.add, self.lines.block
+        add(f"records = {value}")
+        one = " + 1" if slot.compact else ""
+        word = "if"
+        if slot.optional:
+            with block("if records is None:"):
+                self._null(slot, '"records"')
+            word = "elif"
+        with block(f"{word} isinstance(records, BUFFERS):" if slot.spliced else "else:"):
+            add(f"n = len(records){one}")
+        if slot.spliced:
+            with block("else:"):
+                add(f"n = records.size{one}")
+        self._prefix(slot.compact, "i")
+        put = "write_records(out, records, splices)" if slot.spliced else "out += records"
+        if not slot.optional:
+            add(put)
+            return
+        with block("if records is not None:"):
+            add(put)
+
+    def _struct(self, slot: Slot, value: str) -> None:
+        assert slot.part is not None
+        splices = ", splices" if slot.part.holds_records() else ""
+        call = f"write_{self.names[slot.part]}({value}, {self._out}{splices})"
+        self._close()
+        if not slot.nullable:
+            self.lines.add(call)
+            return
+        if not slot.optional:
+            self.lines.add(f"{self._out}.append(1)")
+            self.lines.add(call)
+            return
+        with self.lines.block(f"if {value} is None:"):
+            self.lines.add(f"{self._out}.append(255)")
+        with self.lines.block("else:"):
+            self.lines.add(f"{self._out}.append(1)")
+            self.lines.add(call)
+
+    def _array(self, slot: Slot, value: str, what: str) -> None:
+        add, block = self.lines.add, self.lines.block
+        one = " + 1" if slot.compact else ""
+        if slot.optional:
+            with block(f"if {value} is None:"):
+                self._null(slot, what)
+            with block("else:"):
+                add(f"n = len({value}){one}")
+        else:
+            add(f"n = len({value}){one}")
+        self._prefix(slot.compact, "i")
+        if slot.optional:
+            with block(f"if {value}:"):
+                self._elements(slot, value)
+        else:
+            self._elements(slot, value)
+
+    def _elements(self, slot: Slot, value: str) -> None:
+        add, block, out = self.lines.add, self.lines.block, self._out
+        if slot.element == "string":
+            with block(f"for text in {value}:"):
+                compact = "compact_" if slot.compact else ""
+                add(f"write_{compact}string({out}, text)")
+        elif slot.element == "uuid":
+            add(f'{out} += b"".join({value})')
+        elif slot.part is None:
+            add(f'write_numbers({out}, {value}, "{CODE[slot.element]}")')
+        else:
+            splices = ", splices" if slot.part.holds_records() else ""
+            element = local(slot.part.cls)
+            with block(f"for {element} in {value}:"):
+                add(f"write_{self.names[slot.part]}({element}, {out}{splices})")
+
+    # -- tagged fields --
+
+    def _tags(self, layout: Layout) -> None:
+        """Only fields that are set are sent, each with its tag and size."""
+        add, block = self.lines.add, self.lines.block
+        conditions = [self.conditions[(layout.cls, it.attr)] for it in layout.tagged]
+        quick = [
+            f"it.{slot.attr} is None" if slot.default == "None" else f"not ({condition})"
+            for slot, condition in zip(layout.tagged, conditions, strict=True)
+        ]
+        with block(f"if {' and '.join(quick)}:"):
+            add("out.append(0)")
+            add("return")
+        add("n_tags = 0")
+        add("tags = bytearray()")
+        for slot, condition in zip(layout.tagged, conditions, strict=True):
+            with block(f"if {condition}:"):
+                add("n_tags += 1")
+                add("tag = bytearray()")
+                self._out = "tag"
+                if slot.default == "None":
+                    slot = replace(slot, optional=False)  # the condition has excluded it
+                self._slot(layout, slot, f"it.{slot.attr}")
+                self._close()
+                self._out = "out"
+                add(f"write_uvarint(tags, {slot.tag})")
+                add("write_uvarint(tags, len(tag))")
+                add("tags += tag")
+        add("write_uvarint(out, n_tags)")
+        add("out += tags")

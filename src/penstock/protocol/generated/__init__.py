@@ -1,0 +1,1 @@
+"""Message codecs, emitted by codegen/generate.py."""
