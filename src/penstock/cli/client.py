@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
+
+Client = TypeVar("Client")
 
 KNOCK_SECONDS_MAX = 3.0
 PORT_DEFAULT = 9092
@@ -117,7 +119,7 @@ def code_of(refusal: KafkaException) -> int:
     return int(refusal.args[0].code())
 
 
-def _made(make: Any, settings: Mapping[str, Any]) -> Any:
+def _made(make: Callable[[dict[str, Any]], Client], settings: Mapping[str, Any]) -> Client:
     try:
         return make(dict(settings))
     except KafkaException as refusal:

@@ -66,8 +66,10 @@ def _read_up(words: Sequence[str]) -> Up | None:
             if not (value.isascii() and value.isdigit() and int(value) < 65536):
                 return None
             up = up._replace(port=int(value))
+        elif name == "data":
+            up = up._replace(data=value)
         else:
-            up = up._replace(**{name: value})
+            up = up._replace(host=value)
     return up
 
 

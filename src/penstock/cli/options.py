@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from penstock.cli.coercion import QuickCommand, QuickGroup
 from penstock.cli.failure import USAGE, Failure
 from penstock.cli.output import Shape
 
@@ -38,13 +39,33 @@ Configs = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeatable."),
 ]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        "-k",
+        metavar="TEXT",
+        help="What stands between key and value; \\t is a tab.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, and change nothing.")]
 
 
-def new_app(summary: str | None = None) -> typer.Typer:
-    """A Typer application set up as all of ours are; `summary` makes it a group."""
-    made = typer.Typer(
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+
+class App(typer.Typer):
+    """A Typer application whose commands convert their words by themselves."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Body], Body]:
+        return super().command(name, cls=QuickCommand, **settings)
+
+
+def new_app(summary: str | None = None) -> App:
+    """An application set up as all of ours are; `summary` makes it a group."""
+    made = App(
         help=summary,
+        cls=QuickGroup,
         rich_markup_mode=None,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -69,3 +90,20 @@ def pairs_of(words: Iterable[str] | None, option: str) -> dict[str, str]:
             )
         pairs[key.strip()] = value
     return pairs
+
+
+def separator_of(text: str | None) -> bytes | None:
+    r"""The separator's bytes; escapes such as \t and \x1f stand for what a shell makes hard."""
+    if text is None:
+        return None
+    try:
+        meant = text.encode("latin-1", "backslashreplace").decode("unicode_escape").encode()
+    except UnicodeDecodeError:
+        meant = b""
+    if not meant:
+        raise Failure(
+            f"--separator {text!r} cannot part a key from a value",
+            "write one such as : or \\t",
+            USAGE,
+        )
+    return meant

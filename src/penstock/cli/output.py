@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from penstock.cli.failure import coloured
 
 
-class Shape(str, Enum):
+class Shape(StrEnum):
     """How an answer is printed."""
 
     TABLE = "table"

@@ -1,5 +1,6 @@
 """The commands of `penstock`, each imported when it is chosen and not before."""
 
+# ruff: noqa: ARG002 - the signatures are those of Typer's own group
 from __future__ import annotations
 
 import importlib
@@ -8,10 +9,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
-from penstock.cli.failure import REFUSED, say
+from penstock.cli.coercion import QuickGroup
+from penstock.cli.failure import REFUSED, Failure, complain, say
 
 COMMANDS = {
     "up": ("penstock.cli.node", "up", "Start a node with sensible settings, for this machine."),
@@ -32,7 +33,7 @@ COMMANDS = {
 COMPLETE_VARIABLE = "_PENSTOCK_COMPLETE"
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(QuickGroup):
     """A group that knows its commands by a table, and imports the one that is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -49,10 +50,14 @@ class LazyGroup(TyperGroup):
         return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] not in COMMANDS:
-            # Typer suggests the nearest of `commands`: a mistake may well import them all.
-            for name in COMMANDS:
-                self.get_command(ctx, name)
+        word = args[0]
+        if word not in COMMANDS and not word.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(word, COMMANDS, 1)
+            ctx.fail(
+                f"There is no command {word!r}" + (f"; did you mean {near[0]}?" if near else "")
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -104,7 +109,7 @@ def run_command(words: Sequence[str]) -> int:
         with group.make_context("penstock", list(words)) as context:
             group.invoke(context)
     except typer.TyperException as mistake:
-        mistake.show()
+        _show(mistake)
         return mistake.exit_code
     except typer.Exit as ended:
         return ended.exit_code
@@ -112,3 +117,14 @@ def run_command(words: Sequence[str]) -> int:
         say("nothing was done")
         return REFUSED
     return 0
+
+
+def _show(mistake: typer.TyperException) -> None:
+    context = getattr(mistake, "ctx", None)
+    message = mistake.format_message()
+    if context is None:
+        complain(message)
+    elif message == context.get_help():
+        say(message)  # no words at all after a group: Typer makes its help the message
+    else:
+        Failure(message.rstrip("."), f"`{context.command_path} --help` shows how it goes").show()

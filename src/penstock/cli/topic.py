@@ -64,7 +64,7 @@ def create(
 ) -> None:
     """Create topics."""
     from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import NewTopic
+    from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
     from penstock.cli import client
 
@@ -172,7 +172,7 @@ def alter(
         change(admin, Entity("topic", name), changes, dry_run=dry_run, wait=wait)
         say(f"configuration of topic {name} {would} changed")
     if partitions is not None:
-        from confluent_kafka.admin import NewPartitions
+        from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
         futures = admin.create_partitions(
             [NewPartitions(name, partitions)], validate_only=dry_run, request_timeout=wait

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from penstock.cli import client
 from penstock.cli.failure import Failure, Failures
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 Document = dict[str, Any]
+
+EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 def listing(admin: AdminClient, wait: float) -> list[Document]:
@@ -59,8 +62,8 @@ def describe(
 
 def _describe_one(admin: AdminClient, found: Any, wait: float) -> Document:
     led = [one.id for one in found.partitions if one.leader is not None]
-    starts = _offsets(admin, found.name, led, OffsetSpec.earliest(), wait)
-    ends = _offsets(admin, found.name, led, OffsetSpec.latest(), wait)
+    starts = _offsets(admin, found.name, led, EARLIEST, wait)
+    ends = _offsets(admin, found.name, led, LATEST, wait)
     config = read_settings(admin, Entity("topic", found.name), wait)
     return {
         "topic": found.name,
@@ -83,7 +86,7 @@ def _describe_one(admin: AdminClient, found: Any, wait: float) -> Document:
 
 
 def _offsets(
-    admin: AdminClient, name: str, partitions: Sequence[int], spec: OffsetSpec, wait: float
+    admin: AdminClient, name: str, partitions: Sequence[int], spec: Any, wait: float
 ) -> dict[int, int]:
     if not partitions:
         return {}
