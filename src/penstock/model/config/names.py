@@ -65,6 +65,12 @@ def key_of(name: str) -> ConfigKey | None:
     return BROKER_KEYS.get(rest)
 
 
+def base_name(name: str) -> str | None:
+    """What follows the listener in a prefixed name; None without a prefix."""
+    match = re.fullmatch(_LISTENER_PREFIX, name)
+    return match[2] if match else None
+
+
 def listener_of(name: str) -> str | None:
     """The listener that a prefixed name is about, in upper case; None without a prefix."""
     match = re.fullmatch(_LISTENER_PREFIX, name)

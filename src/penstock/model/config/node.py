@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import cast
+from typing import TypeVar, cast
 
 from penstock.model.config.endpoints import Listener, Voter, listener_parts, voter_of
 from penstock.model.config.keys import BROKER_KEYS, ConfigKey
@@ -21,6 +21,8 @@ from penstock.model.config.sources import Entry, read_entries
 from penstock.model.config.status import HONOURED, PLANNED
 from penstock.model.config.values import parse
 
+T = TypeVar("T")
+
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
 
@@ -33,13 +35,14 @@ class NodeConfig:
     `load(path)` or `of(mapping)`; both raise ConfigProblems with everything that is wrong.
     """
 
-    __slots__ = ("__dict__", "_lines", "_values", "texts")
+    __slots__ = ("__dict__", "_derived", "_lines", "_values", "texts")
 
     def __init__(self, texts: dict[str, str], values: dict[str, object], lines: dict[str, int]):
         self.texts: Mapping[str, str] = texts
         """The entries as written, by name; `node.id` and `broker.id` stand in for each other."""
         self._values = values
         self._lines = lines
+        self._derived: dict[str, object] = {}
 
     @classmethod
     def load(cls, path: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
@@ -75,6 +78,27 @@ class NodeConfig:
             raise ConfigProblems(problems, source)
         return config
 
+    def overlaid(self, *layers: Mapping[str, str]) -> NodeConfig:
+        """This configuration with dynamic ones on top, later layers over earlier ones.
+
+        What was altered while the node ran was checked then; an entry that does not parse now
+        was stored by another version, and the node must start in spite of it: it is left out.
+        """
+        if not any(layers):
+            return self
+        texts = dict(self.texts)
+        values = dict(self._values)
+        for layer in layers:
+            for name, text in layer.items():
+                key = key_of(name)
+                try:
+                    value = parse(key, text) if key is not None else text
+                except InvalidConfig:
+                    continue
+                texts[name] = text
+                values[name] = value
+        return NodeConfig(texts, values, self._lines)
+
     # Typed access
 
     def __getitem__(self, name: str) -> object:
@@ -82,8 +106,7 @@ class NodeConfig:
         try:
             return self._values[name]
         except KeyError:
-            key = BROKER_KEYS.get(name) or PLUGIN_KEYS[name]
-            return None if key.required else key.default
+            return (BROKER_KEYS.get(name) or PLUGIN_KEYS[name]).default
 
     def get_int(self, name: str) -> int:
         return cast(int, self[name])
@@ -108,6 +131,12 @@ class NodeConfig:
         """The value that counts for one listener: `listener.name.LISTENER.KEY` wins over KEY."""
         prefixed = f"listener.name.{listener.lower()}.{name}"
         return self._values[prefixed] if prefixed in self._values else self[name]
+
+    def remember(self, what: str, make: Callable[[NodeConfig], T]) -> T:
+        """What `make` derives from this configuration, which never changes: made only once."""
+        if what not in self._derived:
+            self._derived[what] = make(self)
+        return cast(T, self._derived[what])
 
     def line_of(self, name: str) -> int:
         """The line of the file that set the key; 0 if none did."""

@@ -9,13 +9,15 @@ from typing import NamedTuple
 class InvalidConfig(ValueError):
     """One value that its key does not take, or two that do not go together.
 
-    On the wire this is the message of INVALID_CONFIG.
+    On the wire its text is the message of the error that `error` names: nearly always
+    INVALID_CONFIG, and INVALID_REQUEST where Kafka blames the request instead.
     """
 
-    def __init__(self, reason: str, key: str = "") -> None:
+    def __init__(self, reason: str, key: str = "", error: str = "INVALID_CONFIG") -> None:
         super().__init__(reason)
         self.key = key
         self.reason = reason
+        self.error = error
 
 
 def bad_value(key: str, value: object, expected: str) -> InvalidConfig:
