@@ -48,22 +48,29 @@ class Listener:
         self.connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._tls = tls
+        self._sock: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
-    async def start(self, host: str, port: int) -> None:
-        """Bind and accept. Port 0 takes a free one; `port` then says which."""
-        sock = _bind(host, port, self.limits)
+    def bind(self, host: str, port: int) -> None:
+        """Take the address, before anyone is let in. Port 0 takes a free one; see `port`."""
+        self._sock = _bind(host, port, self.limits)
+        self.port = self._sock.getsockname()[1]
+
+    async def start(self) -> None:
+        """Accept connections on the bound address."""
+        assert self._sock is not None, "bind comes first"
         self._server = await self.loop.create_server(
-            lambda: Connection(self), sock=sock, ssl=self._tls, backlog=self.limits.backlog
+            lambda: Connection(self), sock=self._sock, ssl=self._tls, backlog=self.limits.backlog
         )
-        self.port = sock.getsockname()[1]
         self._plan_sweep()
 
     async def stop(self, patience_ms: int) -> None:
         """Stop accepting, answer what waits, close; after `patience_ms` close regardless."""
         if self._server is not None:
             self._server.close()
+        elif self._sock is not None:
+            self._sock.close()
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in list(self.connections):

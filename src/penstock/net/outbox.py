@@ -26,26 +26,32 @@ LOAD_BYTES_MAX = 1024 * 1024
 """How much of a cold slice is read ahead at a time."""
 
 
+class SplicedFile(Protocol):
+    """The file behind a slice."""
+
+    def fileno(self) -> int:
+        """A descriptor that `sendfile` may read from until the event loop goes on."""
+
+    def pread(self, size: int, position: int) -> bytes: ...
+
+    def pread_cached(self, size: int, position: int) -> bytes | None:
+        """The bytes, or None if the page cache does not hold them all."""
+
+    def pread_waiting(self, size: int, position: int) -> bytes:
+        """`pread` for worker threads."""
+
+
 class Splice(Protocol):
     """A slice of a file that stands for its bytes in a reply."""
 
     @property
-    def size(self) -> int: ...
+    def file(self) -> SplicedFile: ...
 
     @property
     def position(self) -> int: ...
 
-    def fileno(self) -> int:
-        """A descriptor that `sendfile` may read from now."""
-
-    def read(self, start: int, size: int) -> bytes:
-        """Bytes of the slice, counted from its beginning."""
-
-    def is_cached(self, start: int, size: int) -> bool:
-        """Whether the page cache seems to hold this part."""
-
-    def load(self, start: int, size: int) -> None:
-        """Bring this part into the page cache; blocks, so it is called in a worker."""
+    @property
+    def size(self) -> int: ...
 
 
 Part = bytes | bytearray | memoryview | Splice
@@ -155,45 +161,46 @@ class Outbox:
     def _send_slice(self, part: Splice) -> bool:
         """True when all of it was sent or handed over."""
         while self._sent < part.size:
-            rest = part.size - self._sent
-            ahead = min(rest, LOAD_BYTES_MAX)
-            if not part.is_cached(self._sent, ahead):
-                self._load(part, ahead)
+            position = part.position + self._sent
+            ahead = min(part.size - self._sent, LOAD_BYTES_MAX)
+            if not _is_cached(part.file, position, ahead):
+                self._load(part.file, position, ahead)
                 return False
-            if self._sock is not None and not self._buffered():
-                try:
-                    count = os.sendfile(
-                        self._sock.fileno(), part.fileno(), part.position + self._sent, ahead
-                    )
-                except BlockingIOError:
-                    count = 0
-                except OSError as problem:
-                    log.warning("cannot send a slice: %s", problem)
-                    self._fail()
-                    return False
-                self._sent += count
-                if count == ahead:
-                    continue
-            chunk = part.read(self._sent, min(rest, CHUNK_BYTES))
-            if not chunk:
-                log.error("a slice of %d bytes ends after %d", part.size, self._sent)
+            try:
+                count = self._copy_free(part.file, position, ahead)
+                if count < ahead:
+                    count += self._copy(part.file, position + count, ahead - count)
+            except OSError as problem:
+                log.warning("cannot send a slice of a log: %s", problem)
                 self._fail()
                 return False
-            self._sent += len(chunk)
-            self._transport.write(chunk)
-            if self.congested:
-                break
-        if self._sent < part.size:
-            return False
+            self._sent += count
+            if self.congested and self._sent < part.size:
+                return False
         self._sent = 0
         return True
 
-    def _load(self, part: Splice, size: int) -> None:
+    def _copy_free(self, file: SplicedFile, position: int, size: int) -> int:
+        if self._sock is None or self._buffered():
+            return 0
+        try:
+            return os.sendfile(self._sock.fileno(), file.fileno(), position, size)
+        except BlockingIOError:
+            return 0
+
+    def _copy(self, file: SplicedFile, position: int, size: int) -> int:
+        chunk = file.pread(min(size, CHUNK_BYTES), position)
+        if not chunk:
+            raise OSError("the file is shorter than the slice that was promised")
+        self._transport.write(chunk)
+        return len(chunk)
+
+    def _load(self, file: SplicedFile, position: int, size: int) -> None:
         self._loading = True
-        job = self._loop.run_in_executor(None, part.load, self._sent, size)
+        job = self._loop.run_in_executor(None, file.pread_waiting, size, position)
         job.add_done_callback(self._loaded)
 
-    def _loaded(self, job: asyncio.Future[None]) -> None:
+    def _loaded(self, job: asyncio.Future[bytes]) -> None:
         self._loading = False
         if self._transport.is_closing():
             return
@@ -203,3 +210,11 @@ class Outbox:
             self._fail()
         else:
             self.pump()
+
+
+def _is_cached(file: SplicedFile, position: int, size: int) -> bool:
+    # Both ends: readers of old data come in sequence, so what is missing is missing from an end.
+    return (
+        file.pread_cached(1, position) is not None
+        and file.pread_cached(1, position + size - 1) is not None
+    )

@@ -74,7 +74,6 @@ class Partition:
         "_sync_queue",
         "_synced",
         "_waiters",
-        "high_watermark",
         "index",
         "internal",
         "isr",
@@ -106,7 +105,7 @@ class Partition:
         self.leader_epoch = -1
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
-        self.high_watermark = min(max(high_watermark, log.start), log.end)
+        log.high_watermark = min(max(high_watermark, log.start), log.end)
         self._synced = log.end
         self._sync_queue = syncs
         self._waiters: set[Waiter] = set()
@@ -216,6 +215,11 @@ class Partition:
 
     # -- the high watermark -----------------------------------------------------------------
 
+    @property
+    def high_watermark(self) -> int:
+        """The end of what is committed; kept with the log, where retention heeds it."""
+        return self.log.high_watermark
+
     def _request_sync(self, end: int) -> None:
         synced = self._sync_queue.wait_synced(self.log, end)
         synced.add_done_callback(lambda done: self._on_synced(end, done))
@@ -233,9 +237,9 @@ class Partition:
         """Move the watermark to what every in-sync replica has; `size` hints at the bytes."""
         # Alone in the in-sync set: what this node made as durable as the topic asks is committed.
         high = self._synced
-        if high <= self.high_watermark:
+        if high <= self.log.high_watermark:
             return
-        self.high_watermark = high
+        self.log.high_watermark = high
         self.log.producers.advance_high_watermark(high)
         commits = self._commits
         while commits and commits[0][0] <= high:

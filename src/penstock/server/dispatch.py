@@ -8,7 +8,6 @@ connection, as Kafka does: after a body that cannot be read, nothing on that str
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +17,7 @@ from penstock.net.connection import CloseConnection, Connection, Reply
 from penstock.net.outbox import Part
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.headers import read_request_header
+from penstock.protocol.message import Message
 from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API, ApiSpec
 from penstock.server.call import Call
@@ -74,11 +74,11 @@ class Dispatcher:
         except ProtocolError as problem:
             raise CloseConnection(f"malformed request: {problem}") from problem
         response = route.handler(self._broker, call, request)
+        if isinstance(response, Message):
+            return encode(route.spec, call, response)
         if response is None:
             return None
-        if inspect.isawaitable(response):
-            return asyncio.ensure_future(_later(route.spec, call, response))
-        return encode(route.spec, call, response)
+        return asyncio.ensure_future(_later(route.spec, call, response))
 
     def _route(self, call: Call) -> Route:
         handler = self._handlers.get(call.api_key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.produce import LeaderIdAndEpoch
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.produce import ProduceResponse
@@ -23,6 +24,7 @@ def point_at_leader(broker: Broker, call: Call, response: ProduceResponse) -> Pr
             if answer.error_code in _MOVED:
                 found = broker.find_partition(topic.topic_id, topic.name, answer.index)
                 if found is not None:
-                    answer.current_leader.leader_id = found.leader
-                    answer.current_leader.leader_epoch = found.leader_epoch
+                    answer.current_leader = LeaderIdAndEpoch(
+                        leader_id=found.leader, leader_epoch=found.leader_epoch
+                    )
     return response

@@ -36,7 +36,7 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> ApiVersio
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = broker.image
-    response = ApiVersionsResponse(
+    return ApiVersionsResponse(
         api_keys=[_entry(key) for key in sorted(HANDLERS)],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
@@ -51,7 +51,6 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> ApiVersio
             if level > 0
         ],
     )
-    return response
 
 
 def unsupported(broker: Broker, call: Call) -> ApiVersionsResponse:  # noqa: ARG001

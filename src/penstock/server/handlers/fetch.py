@@ -9,19 +9,21 @@ Answers carry slices of files: the listener sends them without reading them.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
+    LeaderIdAndEpoch,
     PartitionData,
 )
 from penstock.server.fetch_sessions import FetchPlan, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Mapping
 
     from penstock.protocol.generated.fetch import FetchRequest
     from penstock.replica.partition import Partition
@@ -54,9 +56,9 @@ class _Reading:
     """One pass over the partitions that a fetch asks for."""
 
     __slots__ = (
+        "_hosted",
         "answers",
         "broker",
-        "by_id",
         "committed_only",
         "plan",
         "replica_id",
@@ -70,11 +72,13 @@ class _Reading:
         self.broker = broker
         self.plan = plan
         self.version = call.version
-        self.by_id = call.version >= BY_ID_FROM
+        self._hosted: Mapping[Any, Partition] = (
+            broker.hosted_by_id if call.version >= BY_ID_FROM else broker.hosted
+        )
         self.committed_only = request.isolation_level == READ_COMMITTED
         self.size_max = min(request.max_bytes, broker.limits.fetch_bytes_max)
         self.replica_id = request.replica_id
-        if call.version >= 15:
+        if request.replica_state is not None:
             self.replica_id = request.replica_state.replica_id
         self.size = 0
         self.urgent = not plan.wanted
@@ -89,9 +93,7 @@ class _Reading:
 
     def partition(self, wanted: Wanted) -> Partition | None:
         """The partition as hosted here, if it is."""
-        if self.by_id:
-            return self.broker.hosted_by_id.get(wanted.key)
-        return self.broker.hosted.get(wanted.key)
+        return self._hosted.get(wanted.key)
 
     def _read(self, wanted: Wanted) -> PartitionData:
         partition = self.partition(wanted)
@@ -145,8 +147,9 @@ class _Reading:
             records=b"",
         )
         if partition is not None and self.version >= 12:
-            answer.current_leader.leader_id = partition.leader
-            answer.current_leader.leader_epoch = partition.leader_epoch
+            answer.current_leader = LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
         return answer
 
     def _diverged(
@@ -161,7 +164,7 @@ class _Reading:
             aborted_transactions=None,
             records=b"",
         )
-        answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset = diverged
+        answer.diverging_epoch = EpochEndOffset(epoch=diverged[0], end_offset=diverged[1])
         return answer
 
     def response(self) -> FetchResponse:
@@ -199,7 +202,7 @@ def _remember(wanted: Wanted, answer: PartitionData) -> bool:
         bool(answer.records)
         or answer.high_watermark != wanted.high_watermark
         or answer.log_start_offset != wanted.log_start
-        or answer.diverging_epoch.epoch >= 0
+        or answer.diverging_epoch is not None
     )
     wanted.high_watermark = answer.high_watermark
     wanted.log_start = answer.log_start_offset

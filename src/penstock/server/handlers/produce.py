@@ -34,6 +34,8 @@ BY_ID_FROM = 13
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write internal topics, as in Kafka."""
 
+_NOTHING = memoryview(b"")
+
 _Pending = list[tuple[PartitionProduceResponse, "asyncio.Future[ErrorCode]"]]
 
 
@@ -80,8 +82,8 @@ def _append_topic(
             error = broker.why_not_hosted(topic.topic_id if by_id else topic.name, index)
             answers.append(PartitionProduceResponse(index=index, error_code=error, base_offset=-1))
             continue
-        refusal = _refusal(broker, call, acks, partition, item.records)
-        result = refusal or partition.append(item.records, now)
+        refusal = _refusal(call, acks, partition)
+        result = refusal or partition.append(item.records or _NOTHING, now)
         if isinstance(result, Refused):
             answers.append(_refused(index, partition, result))
             continue
@@ -97,13 +99,9 @@ def _append_topic(
     return answers
 
 
-def _refusal(
-    broker: Broker, call: Call, acks: int, partition: Partition, records: memoryview | None
-) -> Refused | None:
+def _refusal(call: Call, acks: int, partition: Partition) -> Refused | None:
     if acks not in ACKS:
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-    if records is None:
-        return Refused(ErrorCode.INVALID_RECORD, "The request holds no records for this partition")
     if partition.internal and call.client_id != ADMIN_CLIENT_ID:
         return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if acks == -1 and len(partition.isr) < partition.isr_min and partition.leading:

@@ -1,0 +1,58 @@
+# Penstock: `make` lists what one can do.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install up test check bench demo generate system-packages clean
+
+help: ## List what one can do
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# Each stamp is as new as what it was made from, so a second `make up` starts at once.
+$(VENV)/broker.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	@touch $@ $(VENV)/broker.stamp
+
+install: $(VENV)/dev.stamp ## Make .venv with everything that development, tests and benchmarks need
+
+up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --data DIR")
+	@exec $(BIN)/penstock up $(ARGS)
+
+test: install system-packages ## Run all tests (ARGS="-k words" picks some)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: install ## Lint, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install ## Measure beside Apache Kafka; tables and charts go to bench/results
+	$(BIN)/python -m bench $(ARGS)
+
+demo: $(VENV)/broker.stamp ## Write, kill -9, start again, and count what is there
+	$(BIN)/python examples/kill_and_count.py
+
+generate: install ## Write the generated code and pages anew
+	$(BIN)/python -m codegen.generate
+
+# kcat is one of the clients that tests/compat drives. Where it cannot be installed, its tests say so.
+system-packages:
+	@command -v kcat >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && \
+	  { apt-get install -y -qq kcat >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq kcat; } >/dev/null; }; } || \
+	  echo "kcat is not here and cannot be installed: its tests will be skipped" >&2
+
+clean: ## Remove what make made
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
