@@ -14,12 +14,19 @@ from typing import NamedTuple, Protocol
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId, TopicPartition
 from penstock.model.invariants import invariant
-from penstock.records.batch import BatchHead, check_batch, patch_base
-from penstock.replica.deep import deep_checker
+from penstock.records.batch import (
+    TRANSACTIONAL,
+    BatchHead,
+    check_batch,
+    patch_append_time,
+    patch_base,
+    read_head,
+)
+from penstock.records.deep import RecordRules, looks_inside, rules_for, validate
+from penstock.records.deep import Refused as RecordsRefused
 from penstock.storage.log import Log, LogSlice
 from penstock.storage.log_config import LogConfig
 from penstock.storage.producers import Duplicate
-
 
 INTERNAL_TOPICS = frozenset(
     ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
@@ -69,8 +76,9 @@ class Partition:
     """A partition that this node leads or follows."""
 
     __slots__ = (
+        "_by_head",
         "_commits",
-        "_deep",
+        "_rules",
         "_sync_queue",
         "_synced",
         "_waiters",
@@ -110,7 +118,7 @@ class Partition:
         self._sync_queue = syncs
         self._waiters: set[Waiter] = set()
         self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
-        self._deep = deep_checker(log.config)
+        self._follow_config(log.config)
 
     def __str__(self) -> str:
         return str(TopicPartition(self.topic, self.index))
@@ -155,7 +163,14 @@ class Partition:
         """Take on a changed topic configuration from the next batch on."""
         self.log.config = config
         self.isr_min = isr_min
-        self._deep = deep_checker(config)
+        self._follow_config(config)
+
+    def _follow_config(self, config: LogConfig) -> None:
+        self._rules = _rules_of(config)
+        # Whether a batch's head is all that this topic ever looks at, but for a clock gone wrong.
+        self._by_head = (
+            self._rules.codec < 0 and not self._rules.always and not self._rules.append_time
+        )
 
     # -- writing ----------------------------------------------------------------------------
 
@@ -168,28 +183,32 @@ class Partition:
         head = check_batch(records, 0, len(records), config.message_max_bytes)
         if not isinstance(head, BatchHead):
             return Refused(head)
-        if head.max_timestamp > now + config.timestamp_after_max_ms and not config.timestamp_append:
-            return self._too_far_ahead(head, now)
         if head.producer_id >= 0:
             verdict = log.producers.check(
-                head.producer_id, head.producer_epoch, head.base_sequence, head.last_sequence
+                head.producer_id,
+                head.producer_epoch,
+                head.base_sequence,
+                head.last_sequence,
+                head.attributes & TRANSACTIONAL != 0,
             )
+            if isinstance(verdict, Duplicate):
+                return Appended(
+                    verdict.base_offset, verdict.last_offset + 1, verdict.timestamp, log.start
+                )
             if verdict is not None:
-                if isinstance(verdict, Duplicate):
-                    return Appended(
-                        verdict.base_offset, verdict.last_offset + 1, verdict.timestamp, log.start
-                    )
                 return Refused(verdict)
         append_time = -1
-        if self._deep is not None:
-            changed = self._deep(records, head, now)
-            if isinstance(changed, tuple):
-                error, message, record_errors = changed
-                return Refused(error, message, record_errors)
-            records, head, append_time = changed.records, changed.head, changed.append_time
+        if not self._by_head or head.max_timestamp - now > config.timestamp_after_max_ms:
+            looked = self._look_inside(records, head, now)
+            if isinstance(looked, Refused):
+                return looked
+            records, head, append_time = looked
         base = log.end
         patch_base(records, 0, base, self.leader_epoch)
-        log.append(records, head, base, self.leader_epoch, now)
+        try:
+            log.append(records, head, base, self.leader_epoch, now)
+        except OSError as problem:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"The batch was not written: {problem}")
         end = log.end
         if end - log.recovery_point >= config.flush_messages:
             self._request_sync(end)
@@ -198,13 +217,24 @@ class Partition:
         self._advance(len(records))
         return Appended(base, end, append_time, log.start)
 
-    def _too_far_ahead(self, head: BatchHead, now: int) -> Refused:
-        return Refused(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"Timestamp {head.max_timestamp} of the batch is more than "
-            f"{self.log.config.timestamp_after_max_ms} ms ahead of the broker's time {now} "
-            "(message.timestamp.after.max.ms)",
-        )
+    def _look_inside(
+        self, records: memoryview, head: BatchHead, now: int
+    ) -> tuple[memoryview, BatchHead, int] | Refused:
+        """What the topic's configuration makes of a batch, or why it does not take it."""
+        rules = self._rules
+        if looks_inside(rules, head, now):
+            outcome = validate(records, 0, head, rules, now)
+            if isinstance(outcome, RecordsRefused):
+                return Refused(outcome.code, outcome.message, tuple(outcome.faults))
+            if outcome.batch is not None:
+                records = memoryview(outcome.batch)
+                head = read_head(records)
+                if len(records) > self.log.config.message_max_bytes:
+                    return Refused(ErrorCode.MESSAGE_TOO_LARGE)
+        if not rules.append_time:
+            return records, head, -1
+        patch_append_time(records, 0, len(records), now)
+        return records, read_head(records), now
 
     def await_commit(self, end_offset: int, future: Future[ErrorCode]) -> None:
         """Tell the future when all below `end_offset` is committed, or why it never will be."""
@@ -306,3 +336,18 @@ class Partition:
     def unpark(self, waiter: Waiter) -> None:
         """Stop telling."""
         self._waiters.discard(waiter)
+
+
+def _rules_of(config: LogConfig) -> RecordRules:
+    return rules_for(
+        compacted=config.cleanup_compact,
+        compression=config.compression_type,
+        levels={
+            "gzip": config.gzip_level,
+            "lz4": config.lz4_level,
+            "zstd": config.zstd_level,
+        },
+        append_time=config.timestamp_append,
+        before_max_ms=config.timestamp_before_max_ms,
+        after_max_ms=config.timestamp_after_max_ms,
+    )
