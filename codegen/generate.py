@@ -1,7 +1,7 @@
 """Emit src/penstock/protocol/generated from codegen/facts.
 
-    python -m codegen.generate           write the modules
-    python -m codegen.generate --check   exit with 1 if what is there differs
+python -m codegen.generate           write the modules
+python -m codegen.generate --check   exit with 1 if what is there differs
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from codegen.layout import Class, Layout, classes_of, default_of, is_optional, layout_of, set_if
 from codegen.lines import Constants, Lines
 from codegen.names import snake
-from codegen.notation import Field, Message, read_facts
+from codegen.notation import VERSION_LAST, Field, Message, read_facts
 from codegen.readers import ReaderEmitter
 from codegen.writers import WriterEmitter
 
@@ -40,6 +40,12 @@ def type_of(it: Field, cls: Class) -> str:
     return f"{kind} | None" if is_optional(it) else kind
 
 
+def flexible_from(message: Message) -> int:
+    """The first flexible version; a number that no version reaches if there is none."""
+    it = message.flexible
+    return it.first if it.first <= it.last else VERSION_LAST
+
+
 def emit_class(lines: Lines, cls: Class) -> None:
     base, message = "Message" if cls.is_message else "Part", cls.message
     attrs = [snake(it.name) for it in cls.fields]
@@ -50,10 +56,7 @@ def emit_class(lines: Lines, cls: Class) -> None:
             if message.key is not None:
                 lines.add(f"API_KEY = {message.key}")
             lines.add(f"VERSIONS = range({message.versions.first}, {message.versions.last + 1})")
-            flexible = message.flexible
-            never = flexible.first > flexible.last
-            first = message.versions.last + 1 if never else flexible.first
-            lines.add(f"FLEXIBLE_FROM = {first}")
+            lines.add(f"FLEXIBLE_FROM = {flexible_from(message)}")
         lines.add("")
         if not attrs:
             with lines.block("def __init__(self) -> None:"):
@@ -69,12 +72,12 @@ def emit_init(lines: Lines, cls: Class) -> None:
     lines.add("    self,")
     lines.add("    *,")
     for it in cls.fields:
-        lines.add(f"    {snake(it.name)}: {type_of(it, cls)} = {default_of(it, cls)},")
+        lines.add(f"    {snake(it.name)}: {type_of(it, cls)} = {default_of(it)},")
     with lines.block(") -> None:"):
         for it in cls.fields:
             attr = snake(it.name)
             value = attr
-            if default_of(it, cls) == "FRESH":
+            if default_of(it) == "FRESH":
                 value = f"{fresh_of(it, cls)} if {attr} is FRESH else {attr}"
             lines.add(f"self.{attr} = {value}")
 
@@ -126,7 +129,7 @@ class ModuleEmitter:
         readers.fresh = {
             (cls.name, snake(it.name)): fresh_of(it, cls)
             for cls, it in fields
-            if default_of(it, cls) == "FRESH"
+            if default_of(it) == "FRESH"
         }
         conditions = {
             (cls.name, snake(it.name)): set_if(it, cls, f"it.{snake(it.name)}")
@@ -170,11 +173,37 @@ PRIMITIVES = (
 )  # fmt: skip
 
 
+def api_table(facts: dict[str, list[Message]]) -> str:
+    """The rows that the registry is made of; data alone, since every start reads it."""
+    requests = sorted(
+        ((it.key or 0, module, it) for module, messages in facts.items() for it in messages
+         if it.kind == "request"),
+        key=lambda row: row[0],
+    )  # fmt: skip
+    lines = [
+        BANNER.format("*"),
+        "from __future__ import annotations",
+        "",
+        "# key, name, module, first and last version, first flexible version, listeners, unstable",
+        "APIS: tuple[tuple[int, str, str, int, int, int, tuple[str, ...], bool], ...] = (",
+    ]
+    for key, module, it in requests:
+        first, last = it.versions.first, it.versions.last
+        listeners = "".join(f'"{listener}", ' for listener in it.listeners).rstrip()
+        lines.append(
+            f'    ({key}, "{it.name.removesuffix("Request")}", "{module}", {first}, {last}, '
+            f"{flexible_from(it)}, ({listeners}), {it.unstable}),"
+        )
+    return "\n".join([*lines, ")", ""])
+
+
 def modules() -> dict[str, str]:
     """The text of every generated module, by file name."""
+    facts = {it.stem: read_facts(it.read_text()) for it in sorted(FACTS.glob("*.facts"))}
     texts = {"__init__.py": '"""Message codecs, emitted by codegen/generate.py."""\n'}
-    for path in sorted(FACTS.glob("*.facts")):
-        texts[f"{path.stem}.py"] = ModuleEmitter(path.stem, read_facts(path.read_text())).text()
+    texts["api_table.py"] = api_table(facts)
+    for module, messages in facts.items():
+        texts[f"{module}.py"] = ModuleEmitter(module, messages).text()
     return texts
 
 
@@ -182,7 +211,9 @@ def main(arguments: list[str]) -> int:
     texts = modules()
     there = {it.name: it.read_text() for it in GENERATED.glob("*.py")}
     if "--check" in arguments:
-        differing = sorted(it for it in texts.keys() | there.keys() if texts.get(it) != there.get(it))
+        differing = sorted(
+            it for it in texts.keys() | there.keys() if texts.get(it) != there.get(it)
+        )
         print("\n".join(differing))
         return 1 if differing else 0
     GENERATED.mkdir(exist_ok=True)

@@ -63,7 +63,9 @@ def _default_of(raw: dict[str, Any]) -> str | None:
 def _field_of(raw: dict[str, Any], whole: Versions) -> Field:
     tagged = raw.get("taggedVersions")
     # A schema may leave the versions of a tagged field to its tag.
-    versions = versions_of(raw.get("versions", tagged)).within(whole)
+    versions = versions_of(raw["versions"] if "versions" in raw else raw["taggedVersions"]).within(
+        whole
+    )
     if tagged is not None and versions_of(tagged).within(whole) != versions:
         raise ValueError(f"{raw['name']} is tagged in only some of its versions")
     return Field(

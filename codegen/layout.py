@@ -91,8 +91,7 @@ class Layout:
 
     def holds_records(self) -> bool:
         return any(
-            it.spliced or (it.part is not None and it.part.holds_records())
-            for it in self.slots
+            it.spliced or (it.part is not None and it.part.holds_records()) for it in self.slots
         )
 
 
@@ -116,7 +115,7 @@ def is_optional(it: Field) -> bool:
     )
 
 
-def default_of(it: Field, cls: Class) -> str:
+def default_of(it: Field) -> str:
     """The default as a Python expression; FRESH for lists and structs of the message's own."""
     if it.default == "null":
         return "None"
@@ -142,7 +141,7 @@ def default_of(it: Field, cls: Class) -> str:
 
 def set_if(it: Field, cls: Class, value: str) -> str:
     """A condition that holds when `value` is not the field's default."""
-    default = default_of(it, cls)
+    default = default_of(it)
     if it.is_struct and not it.is_array and it.default != "null":
         fresh = f"{value} != {cls.part(it).name}()"
         return f"{value} is not None and {fresh}" if it.tag is not None else fresh
@@ -157,9 +156,11 @@ def set_if(it: Field, cls: Class, value: str) -> str:
 
 def layout_of(cls: Class, version: int, flexible: Versions) -> Layout:
     """How `cls` looks in `version` of the message it belongs to."""
-    slots, tagged, absent = [], [], []
+    slots: list[Slot] = []
+    tagged: list[Slot] = []
+    absent: list[Absence] = []
     for it in cls.fields:
-        attr, default = snake(it.name), default_of(it, cls)
+        attr, default = snake(it.name), default_of(it)
         if version not in it.versions:
             condition = None if it.ignorable else set_if(it, cls, f"it.{attr}")
             absent.append(Absence(attr, default, condition))

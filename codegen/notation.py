@@ -159,7 +159,9 @@ def _message_lines(it: Message) -> Iterator[str]:
         words.append(f"key={it.key}")
     first, last = it.versions.first, it.versions.last
     words.append(f"versions={first}" if first == last else f"versions={first}-{last}")
-    flexible = "none" if it.flexible.first > last else f"{max(it.flexible.first, first)}+"
+    flexible = (
+        "none" if it.flexible.first > it.flexible.last else f"{max(it.flexible.first, first)}+"
+    )
     words.append(f"flexible={flexible}")
     if it.listeners:
         words.append("listeners=" + ",".join(it.listeners))

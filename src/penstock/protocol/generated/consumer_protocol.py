@@ -10,24 +10,18 @@ from penstock.protocol.primitives import (
     cut_short,
     new,
     null_refused,
-    read_compact_strings,
     read_numbers,
     read_strings,
-    read_uvarint,
-    skip_tags,
-    write_compact_string,
     write_numbers,
     write_string,
-    write_uvarint,
 )
 
 pack_h = Struct(">h").pack
 pack_i = Struct(">i").pack
-pack_iB = Struct(">iB").pack
-pack_i_ = Struct(">ix").pack
+pack_ih = Struct(">ih").pack
 unpack_h = Struct(">h").unpack_from
 unpack_i = Struct(">i").unpack_from
-unpack_iB = Struct(">iB").unpack_from
+unpack_ih = Struct(">ih").unpack_from
 
 
 class ConsumerProtocolAssignmentTopicPartition(Part):
@@ -46,7 +40,7 @@ class ConsumerProtocolAssignmentTopicPartition(Part):
 class ConsumerProtocolAssignment(Message):
     __slots__ = ("assigned_partitions", "user_data")
     VERSIONS = range(0, 4)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -74,7 +68,7 @@ class ConsumerProtocolSubscriptionTopicPartition(Part):
 class ConsumerProtocolSubscription(Message):
     __slots__ = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
     VERSIONS = range(0, 4)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -167,117 +161,6 @@ def write_ConsumerProtocolAssignment_0(it: ConsumerProtocolAssignment, out: byte
     out += raw
 
 
-def read_ConsumerProtocolAssignmentTopicPartition_1(view: memoryview, at: int) -> tuple[ConsumerProtocolAssignmentTopicPartition, int]:
-    it = new(ConsumerProtocolAssignmentTopicPartition)
-    size = len(view)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("ConsumerProtocolAssignmentTopicPartition.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("ConsumerProtocolAssignmentTopicPartition.topic")
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("ConsumerProtocolAssignmentTopicPartition.partitions")
-    else:
-        it.partitions = read_numbers(view, at, n, "i", 4)
-        at += n * 4
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_ConsumerProtocolAssignmentTopicPartition_1(it: ConsumerProtocolAssignmentTopicPartition, out: bytearray) -> None:
-    raw = it.topic.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    n = len(it.partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
-    out.append(0)
-
-
-def read_ConsumerProtocolAssignment_1(view: memoryview, at: int) -> tuple[ConsumerProtocolAssignment, int]:
-    it = new(ConsumerProtocolAssignment)
-    size = len(view)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("ConsumerProtocolAssignment.assigned_partitions")
-    elif n * 3 > size - at:
-        raise cut_short("ConsumerProtocolAssignment.assigned_partitions")
-    else:
-        it.assigned_partitions = []
-        for _ in range(n):
-            consumer_protocol_assignment_topic_partition, at = read_ConsumerProtocolAssignmentTopicPartition_1(view, at)
-            it.assigned_partitions.append(consumer_protocol_assignment_topic_partition)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("ConsumerProtocolAssignment.user_data")
-        it.user_data = bytes(view[at:end])
-        at = end
-    else:
-        it.user_data = None
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_ConsumerProtocolAssignment_1(it: ConsumerProtocolAssignment, out: bytearray, splices: Splices | None) -> None:
-    n = len(it.assigned_partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    for consumer_protocol_assignment_topic_partition in it.assigned_partitions:
-        write_ConsumerProtocolAssignmentTopicPartition_1(consumer_protocol_assignment_topic_partition, out)
-    if it.user_data is None:
-        raw = b""
-        n = 0
-    else:
-        raw = it.user_data
-        n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    out.append(0)
-
-
 def read_ConsumerProtocolSubscription_0(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:
     it = new(ConsumerProtocolSubscription)
     size = len(view)
@@ -321,52 +204,34 @@ def write_ConsumerProtocolSubscription_0(it: ConsumerProtocolSubscription, out: 
 def read_ConsumerProtocolSubscriptionTopicPartition_1(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscriptionTopicPartition, int]:
     it = new(ConsumerProtocolSubscriptionTopicPartition)
     size = len(view)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
+    (n,) = unpack_h(view, at)
+    at += 2
+    if n >= 0:
+        end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscriptionTopicPartition.topic")
         it.topic = str(view[at:end], "utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerProtocolSubscriptionTopicPartition.topic")
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
+    (n,) = unpack_i(view, at)
+    at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolSubscriptionTopicPartition.partitions")
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
     return it, at
 
 
 def write_ConsumerProtocolSubscriptionTopicPartition_1(it: ConsumerProtocolSubscriptionTopicPartition, out: bytearray) -> None:
     raw = it.topic.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+    n = len(raw)
+    out += pack_h(n)
     out += raw
-    n = len(it.partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+    n = len(it.partitions)
+    out += pack_i(n)
     write_numbers(out, it.partitions, "i")
-    out.append(0)
 
 
 def read_ConsumerProtocolSubscription_1(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:
@@ -374,267 +239,192 @@ def read_ConsumerProtocolSubscription_1(view: memoryview, at: int) -> tuple[Cons
     size = len(view)
     it.generation_id = -1
     it.rack_id = None
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
+    (n,) = unpack_i(view, at)
+    at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolSubscription.topics")
     else:
-        it.topics, at = read_compact_strings(view, at, n)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
+        it.topics, at = read_strings(view, at, n)
+    (n,) = unpack_i(view, at)
+    at += 4
+    if n >= 0:
+        end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.user_data")
         it.user_data = bytes(view[at:end])
         at = end
     else:
         it.user_data = None
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
+    (n,) = unpack_i(view, at)
+    at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolSubscription.owned_partitions")
-    elif n * 3 > size - at:
+    elif n * 6 > size - at:
         raise cut_short("ConsumerProtocolSubscription.owned_partitions")
     else:
         it.owned_partitions = []
         for _ in range(n):
             consumer_protocol_subscription_topic_partition, at = read_ConsumerProtocolSubscriptionTopicPartition_1(view, at)
             it.owned_partitions.append(consumer_protocol_subscription_topic_partition)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
     return it, at
 
 
 def write_ConsumerProtocolSubscription_1(it: ConsumerProtocolSubscription, out: bytearray, splices: Splices | None) -> None:
-    n = len(it.topics) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+    n = len(it.topics)
+    out += pack_i(n)
     for text in it.topics:
-        write_compact_string(out, text)
+        write_string(out, text)
     if it.user_data is None:
         raw = b""
-        n = 0
+        n = -1
     else:
         raw = it.user_data
-        n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+        n = len(raw)
+    out += pack_i(n)
     out += raw
-    n = len(it.owned_partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+    n = len(it.owned_partitions)
+    out += pack_i(n)
     for consumer_protocol_subscription_topic_partition in it.owned_partitions:
         write_ConsumerProtocolSubscriptionTopicPartition_1(consumer_protocol_subscription_topic_partition, out)
-    out.append(0)
 
 
 def read_ConsumerProtocolSubscription_2(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:
     it = new(ConsumerProtocolSubscription)
     size = len(view)
     it.rack_id = None
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
+    (n,) = unpack_i(view, at)
+    at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolSubscription.topics")
     else:
-        it.topics, at = read_compact_strings(view, at, n)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
+        it.topics, at = read_strings(view, at, n)
+    (n,) = unpack_i(view, at)
+    at += 4
+    if n >= 0:
+        end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.user_data")
         it.user_data = bytes(view[at:end])
         at = end
     else:
         it.user_data = None
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
+    (n,) = unpack_i(view, at)
+    at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolSubscription.owned_partitions")
-    elif n * 3 > size - at:
+    elif n * 6 > size - at:
         raise cut_short("ConsumerProtocolSubscription.owned_partitions")
     else:
         it.owned_partitions = []
         for _ in range(n):
             consumer_protocol_subscription_topic_partition, at = read_ConsumerProtocolSubscriptionTopicPartition_1(view, at)
             it.owned_partitions.append(consumer_protocol_subscription_topic_partition)
-    it.generation_id, n = unpack_iB(view, at)
-    at += 5
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
+    (it.generation_id,) = unpack_i(view, at)
+    at += 4
     return it, at
 
 
 def write_ConsumerProtocolSubscription_2(it: ConsumerProtocolSubscription, out: bytearray, splices: Splices | None) -> None:
-    n = len(it.topics) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+    n = len(it.topics)
+    out += pack_i(n)
     for text in it.topics:
-        write_compact_string(out, text)
+        write_string(out, text)
     if it.user_data is None:
         raw = b""
-        n = 0
+        n = -1
     else:
         raw = it.user_data
-        n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+        n = len(raw)
+    out += pack_i(n)
     out += raw
-    n = len(it.owned_partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+    n = len(it.owned_partitions)
+    out += pack_i(n)
     for consumer_protocol_subscription_topic_partition in it.owned_partitions:
         write_ConsumerProtocolSubscriptionTopicPartition_1(consumer_protocol_subscription_topic_partition, out)
-    out += pack_i_(it.generation_id)
+    out += pack_i(it.generation_id)
 
 
 def read_ConsumerProtocolSubscription_3(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:
     it = new(ConsumerProtocolSubscription)
     size = len(view)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
+    (n,) = unpack_i(view, at)
+    at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolSubscription.topics")
     else:
-        it.topics, at = read_compact_strings(view, at, n)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
+        it.topics, at = read_strings(view, at, n)
+    (n,) = unpack_i(view, at)
+    at += 4
+    if n >= 0:
+        end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.user_data")
         it.user_data = bytes(view[at:end])
         at = end
     else:
         it.user_data = None
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
+    (n,) = unpack_i(view, at)
+    at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolSubscription.owned_partitions")
-    elif n * 3 > size - at:
+    elif n * 6 > size - at:
         raise cut_short("ConsumerProtocolSubscription.owned_partitions")
     else:
         it.owned_partitions = []
         for _ in range(n):
             consumer_protocol_subscription_topic_partition, at = read_ConsumerProtocolSubscriptionTopicPartition_1(view, at)
             it.owned_partitions.append(consumer_protocol_subscription_topic_partition)
-    it.generation_id, n = unpack_iB(view, at)
-    at += 5
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
+    it.generation_id, n = unpack_ih(view, at)
+    at += 6
+    if n >= 0:
+        end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.rack_id")
         it.rack_id = str(view[at:end], "utf-8", "replace")
         at = end
     else:
         it.rack_id = None
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
     return it, at
 
 
 def write_ConsumerProtocolSubscription_3(it: ConsumerProtocolSubscription, out: bytearray, splices: Splices | None) -> None:
-    n = len(it.topics) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+    n = len(it.topics)
+    out += pack_i(n)
     for text in it.topics:
-        write_compact_string(out, text)
+        write_string(out, text)
     if it.user_data is None:
         raw = b""
-        n = 0
+        n = -1
     else:
         raw = it.user_data
-        n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+        n = len(raw)
+    out += pack_i(n)
     out += raw
-    n = len(it.owned_partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
+    n = len(it.owned_partitions)
+    out += pack_i(n)
     for consumer_protocol_subscription_topic_partition in it.owned_partitions:
         write_ConsumerProtocolSubscriptionTopicPartition_1(consumer_protocol_subscription_topic_partition, out)
     if it.rack_id is None:
         raw = b""
-        n = 0
+        n = -1
     else:
         raw = it.rack_id.encode()
-        n = len(raw) + 1
-    if n < 128:
-        out += pack_iB(it.generation_id, n)
-    else:
-        out += pack_i(it.generation_id)
-        write_uvarint(out, n)
+        n = len(raw)
+    out += pack_ih(it.generation_id, n)
     out += raw
-    out.append(0)
 
 
 ConsumerProtocolAssignment.READERS = {
     0: read_ConsumerProtocolAssignment_0,
-    1: read_ConsumerProtocolAssignment_1,
-    2: read_ConsumerProtocolAssignment_1,
-    3: read_ConsumerProtocolAssignment_1,
+    1: read_ConsumerProtocolAssignment_0,
+    2: read_ConsumerProtocolAssignment_0,
+    3: read_ConsumerProtocolAssignment_0,
 }
 ConsumerProtocolAssignment.WRITERS = {
     0: write_ConsumerProtocolAssignment_0,
-    1: write_ConsumerProtocolAssignment_1,
-    2: write_ConsumerProtocolAssignment_1,
-    3: write_ConsumerProtocolAssignment_1,
+    1: write_ConsumerProtocolAssignment_0,
+    2: write_ConsumerProtocolAssignment_0,
+    3: write_ConsumerProtocolAssignment_0,
 }
 ConsumerProtocolSubscription.READERS = {
     0: read_ConsumerProtocolSubscription_0,

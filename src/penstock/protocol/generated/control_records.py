@@ -44,7 +44,7 @@ unpack_iuB = Struct(">i16sB").unpack_from
 class ControlRecordTypeSchema(Message):
     __slots__ = ("type",)
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ControlRecordTypeSchema(Message):
 class EndTxnMarker(Message):
     __slots__ = ("coordinator_epoch",)
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,

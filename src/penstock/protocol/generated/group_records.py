@@ -72,7 +72,7 @@ class LegacyOffsetCommitKey(Message):
     __slots__ = ("group", "topic", "partition")
     API_KEY = 0
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class LegacyOffsetCommitValue(Message):
     __slots__ = ("offset", "metadata", "commit_timestamp")
     API_KEY = 0
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class OffsetCommitKey(Message):
     __slots__ = ("group", "topic", "partition")
     API_KEY = 1
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class GroupMetadataKey(Message):
     __slots__ = ("group",)
     API_KEY = 2
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class ConsumerGroupMetadataKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 3
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class ConsumerGroupPartitionMetadataKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 4
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -301,7 +301,7 @@ class ConsumerGroupMemberMetadataKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 5
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -373,7 +373,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 6
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -403,7 +403,7 @@ class ConsumerGroupTargetAssignmentMemberKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 7
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -446,7 +446,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 8
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -499,7 +499,7 @@ class ShareGroupMemberMetadataKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 10
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -535,7 +535,7 @@ class ShareGroupMetadataKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 11
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -565,7 +565,7 @@ class ShareGroupTargetAssignmentMetadataKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 12
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -595,7 +595,7 @@ class ShareGroupTargetAssignmentMemberKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 13
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -638,7 +638,7 @@ class ShareGroupCurrentMemberAssignmentKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 14
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -687,7 +687,7 @@ class ShareGroupStatePartitionMetadataKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 15
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -747,7 +747,7 @@ class ConsumerGroupRegularExpressionKey(Message):
     __slots__ = ("group_id", "regular_expression")
     API_KEY = 16
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -781,7 +781,7 @@ class StreamsGroupMetadataKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 17
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -828,7 +828,7 @@ class StreamsGroupMemberMetadataKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 19
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -900,7 +900,7 @@ class StreamsGroupTargetAssignmentMetadataKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 20
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -930,7 +930,7 @@ class StreamsGroupTargetAssignmentMemberKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 21
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -977,7 +977,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
     __slots__ = ("group_id", "member_id")
     API_KEY = 22
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -1038,7 +1038,7 @@ class StreamsGroupTopologyKey(Message):
     __slots__ = ("group_id",)
     API_KEY = 23
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,

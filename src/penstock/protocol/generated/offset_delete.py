@@ -50,7 +50,7 @@ class OffsetDeleteRequest(Message):
     __slots__ = ("group_id", "topics")
     API_KEY = 47
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class OffsetDeleteResponse(Message):
     __slots__ = ("error_code", "throttle_time_ms", "topics")
     API_KEY = 47
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,

@@ -10,16 +10,12 @@ from penstock.protocol.primitives import (
     cut_short,
     new,
     null_refused,
-    read_uvarint,
-    skip_tags,
-    write_uvarint,
 )
 
-pack_I = Struct(">I").pack
-pack_IB = Struct(">IB").pack
-pack_qhiqiqiq_ = Struct(">qhiqiqiqx").pack
-unpack_IB = Struct(">IB").unpack_from
-unpack_qhiqiqiqB = Struct(">qhiqiqiqB").unpack_from
+pack_Ii = Struct(">Ii").pack
+pack_qhiqiqiq = Struct(">qhiqiqiq").pack
+unpack_Ii = Struct(">Ii").unpack_from
+unpack_qhiqiqiq = Struct(">qhiqiqiq").unpack_from
 
 
 class ProducerEntry(Part):
@@ -50,7 +46,7 @@ class ProducerEntry(Part):
 class ProducerSnapshot(Message):
     __slots__ = ("crc", "producer_entries")
     VERSIONS = range(1, 2)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -64,55 +60,37 @@ class ProducerSnapshot(Message):
 
 def read_ProducerEntry_1(view: memoryview, at: int) -> tuple[ProducerEntry, int]:
     it = new(ProducerEntry)
-    it.producer_id, it.epoch, it.last_sequence, it.last_offset, it.offset_delta, it.timestamp, it.coordinator_epoch, it.current_txn_first_offset, n = unpack_qhiqiqiqB(view, at)
-    at += 47
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
+    it.producer_id, it.epoch, it.last_sequence, it.last_offset, it.offset_delta, it.timestamp, it.coordinator_epoch, it.current_txn_first_offset = unpack_qhiqiqiq(view, at)
+    at += 46
     return it, at
 
 
 def write_ProducerEntry_1(it: ProducerEntry, out: bytearray) -> None:
-    out += pack_qhiqiqiq_(it.producer_id, it.epoch, it.last_sequence, it.last_offset, it.offset_delta, it.timestamp, it.coordinator_epoch, it.current_txn_first_offset)
+    out += pack_qhiqiqiq(it.producer_id, it.epoch, it.last_sequence, it.last_offset, it.offset_delta, it.timestamp, it.coordinator_epoch, it.current_txn_first_offset)
 
 
 def read_ProducerSnapshot_1(view: memoryview, at: int) -> tuple[ProducerSnapshot, int]:
     it = new(ProducerSnapshot)
     size = len(view)
-    it.crc, n = unpack_IB(view, at)
-    at += 5
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
+    it.crc, n = unpack_Ii(view, at)
+    at += 8
     if n < 0:
         raise null_refused("ProducerSnapshot.producer_entries")
-    elif n * 47 > size - at:
+    elif n * 46 > size - at:
         raise cut_short("ProducerSnapshot.producer_entries")
     else:
         it.producer_entries = []
         for _ in range(n):
             producer_entry, at = read_ProducerEntry_1(view, at)
             it.producer_entries.append(producer_entry)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
     return it, at
 
 
 def write_ProducerSnapshot_1(it: ProducerSnapshot, out: bytearray, splices: Splices | None) -> None:
-    n = len(it.producer_entries) + 1
-    if n < 128:
-        out += pack_IB(it.crc, n)
-    else:
-        out += pack_I(it.crc)
-        write_uvarint(out, n)
+    n = len(it.producer_entries)
+    out += pack_Ii(it.crc, n)
     for producer_entry in it.producer_entries:
         write_ProducerEntry_1(producer_entry, out)
-    out.append(0)
 
 
 ProducerSnapshot.READERS = {

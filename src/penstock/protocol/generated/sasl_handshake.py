@@ -10,20 +10,13 @@ from penstock.protocol.primitives import (
     cut_short,
     new,
     null_refused,
-    read_compact_strings,
     read_strings,
-    read_uvarint,
-    skip_tags,
-    write_compact_string,
     write_string,
-    write_uvarint,
 )
 
 pack_h = Struct(">h").pack
-pack_hB = Struct(">hB").pack
 pack_hi = Struct(">hi").pack
 unpack_h = Struct(">h").unpack_from
-unpack_hB = Struct(">hB").unpack_from
 unpack_hi = Struct(">hi").unpack_from
 
 
@@ -31,7 +24,7 @@ class SaslHandshakeRequest(Message):
     __slots__ = ("mechanism",)
     API_KEY = 17
     VERSIONS = range(0, 2)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -45,7 +38,7 @@ class SaslHandshakeResponse(Message):
     __slots__ = ("error_code", "mechanisms")
     API_KEY = 17
     VERSIONS = range(0, 2)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -80,41 +73,6 @@ def write_SaslHandshakeRequest_0(it: SaslHandshakeRequest, out: bytearray, splic
     out += raw
 
 
-def read_SaslHandshakeRequest_1(view: memoryview, at: int) -> tuple[SaslHandshakeRequest, int]:
-    it = new(SaslHandshakeRequest)
-    size = len(view)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("SaslHandshakeRequest.mechanism")
-        it.mechanism = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("SaslHandshakeRequest.mechanism")
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_SaslHandshakeRequest_1(it: SaslHandshakeRequest, out: bytearray, splices: Splices | None) -> None:
-    raw = it.mechanism.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    out.append(0)
-
-
 def read_SaslHandshakeResponse_0(view: memoryview, at: int) -> tuple[SaslHandshakeResponse, int]:
     it = new(SaslHandshakeResponse)
     size = len(view)
@@ -134,52 +92,19 @@ def write_SaslHandshakeResponse_0(it: SaslHandshakeResponse, out: bytearray, spl
         write_string(out, text)
 
 
-def read_SaslHandshakeResponse_1(view: memoryview, at: int) -> tuple[SaslHandshakeResponse, int]:
-    it = new(SaslHandshakeResponse)
-    size = len(view)
-    it.error_code, n = unpack_hB(view, at)
-    at += 3
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("SaslHandshakeResponse.mechanisms")
-    else:
-        it.mechanisms, at = read_compact_strings(view, at, n)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_SaslHandshakeResponse_1(it: SaslHandshakeResponse, out: bytearray, splices: Splices | None) -> None:
-    n = len(it.mechanisms) + 1
-    if n < 128:
-        out += pack_hB(it.error_code, n)
-    else:
-        out += pack_h(it.error_code)
-        write_uvarint(out, n)
-    for text in it.mechanisms:
-        write_compact_string(out, text)
-    out.append(0)
-
-
 SaslHandshakeRequest.READERS = {
     0: read_SaslHandshakeRequest_0,
-    1: read_SaslHandshakeRequest_1,
+    1: read_SaslHandshakeRequest_0,
 }
 SaslHandshakeRequest.WRITERS = {
     0: write_SaslHandshakeRequest_0,
-    1: write_SaslHandshakeRequest_1,
+    1: write_SaslHandshakeRequest_0,
 }
 SaslHandshakeResponse.READERS = {
     0: read_SaslHandshakeResponse_0,
-    1: read_SaslHandshakeResponse_1,
+    1: read_SaslHandshakeResponse_0,
 }
 SaslHandshakeResponse.WRITERS = {
     0: write_SaslHandshakeResponse_0,
-    1: write_SaslHandshakeResponse_1,
+    1: write_SaslHandshakeResponse_0,
 }

@@ -37,7 +37,7 @@ class ShareSnapshotKey(Message):
     __slots__ = ("group_id", "topic_id", "partition")
     API_KEY = 0
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class ShareUpdateKey(Message):
     __slots__ = ("group_id", "topic_id", "partition")
     API_KEY = 1
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class TransactionLogKey(Message):
     __slots__ = ("transactional_id",)
     API_KEY = 0
     VERSIONS = range(0, 1)
-    FLEXIBLE_FROM = 1
+    FLEXIBLE_FROM = 32767
 
     def __init__(
         self,
