@@ -1,4 +1,6 @@
 """Decides about topics, brokers, placement, configurations and features.
 
-Pure machines turn a request and an image into records and a reply. Enter at `driver`.
+Owns: what is allowed, and which records a change is made of. The machine is pure: a request, the
+latest image and the time go in, records and a reply come out; it never writes a log and never
+waits. Enter at `machine` for the decisions and at `driver` for a controller that runs.
 """

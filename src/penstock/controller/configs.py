@@ -1,0 +1,175 @@
+"""AlterConfigs and IncrementalAlterConfigs: each resource is changed whole, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.controller.decision import Context, Decision, Refusal
+from penstock.metadata.configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from penstock.model.errors import ErrorCode
+from penstock.protocol.generated import alter_configs as legacy
+from penstock.protocol.generated import incremental_alter_configs as incremental
+from penstock.protocol.generated.metadata_records import ConfigRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+_ALTERABLE = frozenset({TOPIC, BROKER, CLIENT_METRICS, GROUP})
+_DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+
+
+def incremental_alter_configs(
+    context: Context, request: incremental.IncrementalAlterConfigsRequest
+) -> Decision:
+    """Set, delete, or edit single keys; the others stay."""
+    records: list[Any] = []
+    responses = []
+    twice = _twice(request.resources)
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        outcome = (
+            _DUPLICATE if (kind, name) in twice else _edited(context, kind, name, resource.configs)
+        )
+        refusal = _alter(context, kind, name, outcome, records)
+        responses.append(
+            incremental.AlterConfigsResourceResponse(
+                error_code=refusal.error,
+                error_message=refusal.message,
+                resource_type=kind,
+                resource_name=name,
+            )
+        )
+    response = incremental.IncrementalAlterConfigsResponse(responses=responses)
+    return Decision([] if request.validate_only else records, response)
+
+
+def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Decision:
+    """Replace all of a resource's overrides by the ones given."""
+    records: list[Any] = []
+    responses = []
+    twice = _twice(request.resources)
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        wanted: dict[str, str | None] = {c.name: c.value for c in resource.configs}
+        for key in context.image.configs.of(kind, name):
+            wanted.setdefault(key, None)
+        outcome = _DUPLICATE if (kind, name) in twice else wanted
+        refusal = _alter(context, kind, name, outcome, records)
+        responses.append(
+            legacy.AlterConfigsResourceResponse(
+                error_code=refusal.error,
+                error_message=refusal.message,
+                resource_type=kind,
+                resource_name=name,
+            )
+        )
+    response = legacy.AlterConfigsResponse(responses=responses)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _twice(resources: Iterable[Any]) -> set[tuple[int, str]]:
+    seen: set[tuple[int, str]] = set()
+    twice: set[tuple[int, str]] = set()
+    for resource in resources:
+        key = (resource.resource_type, resource.resource_name)
+        (twice if key in seen else seen).add(key)
+    return twice
+
+
+def _edited(
+    context: Context, kind: int, name: str, edits: Sequence[incremental.AlterableConfig]
+) -> dict[str, str | None] | Refusal:
+    """The new value of each key that is edited."""
+    current = context.image.configs.of(kind, name)
+    values: dict[str, str | None] = {}
+    for edit in edits:
+        key, operation = edit.name, edit.config_operation
+        if key in values:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Configuration {key} is altered twice.")
+        if operation == DELETE:
+            values[key] = None
+        elif edit.value is None:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST, f"Null value not supported for configuration {key}."
+            )
+        elif operation == SET:
+            values[key] = edit.value
+        elif operation in (APPEND, SUBTRACT):
+            if not context.rules.is_list(kind, key):
+                verb = "append to" if operation == APPEND else "subtract from"
+                return Refusal(
+                    ErrorCode.INVALID_CONFIG, f"Can't {verb} {key}: its type is not LIST."
+                )
+            old = current.get(key, context.rules.default(kind, key))
+            values[key] = _edited_list(old, edit.value, operation)
+        else:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} on {key}.")
+    return values
+
+
+def _edited_list(old: str | None, change: str, operation: int) -> str:
+    parts = [part for part in (old or "").split(",") if part]
+    for part in change.split(","):
+        if operation == APPEND and part not in parts:
+            parts.append(part)
+        elif operation == SUBTRACT and part in parts:
+            parts.remove(part)
+    return ",".join(parts)
+
+
+def _alter(
+    context: Context,
+    kind: int,
+    name: str,
+    wanted: Mapping[str, str | None] | Refusal,
+    records: list[Any],
+) -> Refusal:
+    """Add the records of one resource; NONE, or why there are none."""
+    if isinstance(wanted, Refusal):
+        return wanted
+    refusal = _refused(context, kind, name, wanted)
+    if refusal is not None:
+        return refusal
+    current = context.image.configs.of(kind, name)
+    for key, value in wanted.items():
+        # A broker's value is written even if it stays: brokers reload files that it names.
+        if kind == BROKER or current.get(key) != value:
+            records.append(
+                ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+            )
+    return Refusal(ErrorCode.NONE)
+
+
+def _refused(
+    context: Context, kind: int, name: str, wanted: Mapping[str, str | None]
+) -> Refusal | None:
+    if kind not in _ALTERABLE:
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}.")
+    old = context.image.configs.of(kind, name)
+    values = {key: value for key, value in {**old, **wanted}.items() if value is not None}
+    return _absent(context, kind, name) or context.rules.refuse(kind, name, values, old)
+
+
+def _absent(context: Context, kind: int, name: str) -> Refusal | None:
+    if kind == TOPIC:
+        if not name:
+            return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        if name not in context.image.topics.by_name:
+            return Refusal(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+            )
+    elif kind == BROKER and name:
+        if not name.isdecimal():
+            return Refusal(
+                ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number."
+            )
+        if int(name) not in context.image.cluster.brokers:
+            return Refusal(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {name} is not registered."
+            )
+    elif kind in (GROUP, CLIENT_METRICS) and not name:
+        what = "group" if kind == GROUP else "client metrics"
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Default {what} resources are not allowed.")
+    return None

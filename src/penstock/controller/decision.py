@@ -1,0 +1,75 @@
+"""What a decision is made from, and what it is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.controller.config_rules import ConfigRules
+    from penstock.controller.sessions import Sessions
+    from penstock.controller.topic_names import TopicNames
+    from penstock.metadata.image import MetadataImage
+    from penstock.metadata.levels import LevelRange
+    from penstock.model.ids import Millis
+    from penstock.platform.chance import Chance
+
+RECORDS_MAX = 10_000
+"""Records that one change may consist of: it is one batch, which is read and applied whole."""
+
+PARTITIONS_MAX = RECORDS_MAX
+"""Partitions that one request may create."""
+
+
+class Refusal(NamedTuple):
+    """Why something is not done, in Kafka's terms."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+class Decision(NamedTuple):
+    """Records to commit and, once they are, the reply to give."""
+
+    records: Sequence[Any]
+    response: Any
+    atomic: bool = True
+    """All or nothing. A change that is not may be committed in pieces, in order."""
+
+
+class Settings(NamedTuple):
+    """What the operator chose, as far as the controller cares."""
+
+    cluster_id: str
+    node_id: int
+    partitions_default: int = 1
+    replication_default: int = 1
+    session_timeout_ms: int = 9_000
+    delete_topics: bool = True
+    unclean_recovery: bool = False
+    isr_min_default: int = 1
+    quorum: tuple[int, ...] = ()
+    """Ids of the voters; each must support a feature level before it is finalized."""
+
+
+class Context(NamedTuple):
+    """Everything that a decision may look at. Nothing in it changes while one is made."""
+
+    image: MetadataImage
+    """The latest state, not yet committed changes included."""
+    settings: Settings
+    supported: Mapping[str, LevelRange]
+    """Feature levels that this controller's software understands."""
+    rules: ConfigRules
+    names: TopicNames
+    sessions: Sessions
+    now: Millis
+    """Monotonic milliseconds."""
+    chance: Chance
+    next_offset: int
+    """Where the first record of this decision will stand in the metadata log."""
+    version: int
+    """Of the request: a few answers depend on it."""

@@ -1,0 +1,114 @@
+"""The controller's decisions: one request at a time, against the latest state.
+
+The machine keeps the state with every change that it has decided on, committed or not: the next
+decision builds on it. Images are immutable, so going back to what was committed, when leadership
+is lost, is taking an older reference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.controller import brokers, configs, features, partitions, producer_ids, topics
+from penstock.controller.decision import Context, Decision, Settings
+from penstock.controller.sessions import Sessions
+from penstock.controller.topic_names import TopicNames
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.image import EMPTY, MetadataImage
+from penstock.metadata.levels import SUPPORTED, LevelRange
+from penstock.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.controller.config_rules import ConfigRules
+    from penstock.model.ids import Millis
+    from penstock.platform.chance import Chance
+
+HANDLERS: Mapping[int, Callable[[Context, Any], Decision]] = {
+    int(ApiKey.CREATE_TOPICS): topics.create_topics,
+    int(ApiKey.DELETE_TOPICS): topics.delete_topics,
+    int(ApiKey.CREATE_PARTITIONS): partitions.create_partitions,
+    int(ApiKey.ALTER_CONFIGS): configs.alter_configs,
+    int(ApiKey.INCREMENTAL_ALTER_CONFIGS): configs.incremental_alter_configs,
+    int(ApiKey.UPDATE_FEATURES): features.update_features,
+    int(ApiKey.ALLOCATE_PRODUCER_IDS): producer_ids.allocate_producer_ids,
+    int(ApiKey.BROKER_REGISTRATION): brokers.register_broker,
+    int(ApiKey.BROKER_HEARTBEAT): brokers.heartbeat,
+    int(ApiKey.UNREGISTER_BROKER): brokers.unregister_broker,
+    int(ApiKey.CONTROLLER_REGISTRATION): brokers.register_controller,
+}
+"""Requests that change metadata, by API."""
+
+
+class Controller:
+    """Turns requests into records and replies."""
+
+    __slots__ = ("_names", "image", "rules", "sessions", "settings", "supported")
+
+    def __init__(
+        self,
+        settings: Settings,
+        rules: ConfigRules,
+        supported: Mapping[str, LevelRange] = SUPPORTED,
+    ) -> None:
+        self.settings = settings
+        self.rules = rules
+        self.supported = supported
+        self.sessions = Sessions(settings.session_timeout_ms)
+        self.image = EMPTY
+        """Everything decided so far."""
+        self._names = TopicNames()
+
+    def take_over(self, image: MetadataImage, now: Millis) -> None:
+        """Lead from here: `image` is all that was committed before this node's epoch.
+
+        The broker in this very process has no session: whatever ran under its id before is gone,
+        since it held the lock on the same directories.
+        """
+        self.image = image
+        self._names = TopicNames(image.topics.by_name)
+        self.sessions.begin((b for b in image.cluster.brokers if b != self.settings.node_id), now)
+
+    def decide(
+        self,
+        api_key: int,
+        request: Any,
+        *,
+        now: Millis,
+        chance: Chance,
+        next_offset: int,
+        version: int,
+    ) -> Decision:
+        """What to commit and what to answer. Nothing has changed yet: see `apply`."""
+        return HANDLERS[api_key](self._context(now, chance, next_offset, version), request)
+
+    def tick(self, *, now: Millis, chance: Chance, next_offset: int) -> Decision | None:
+        """What time alone brings about: a broker that fell silent is fenced."""
+        return brokers.fence_stale(self._context(now, chance, next_offset, 0))
+
+    def apply(self, records: Sequence[Any], last_offset: int, epoch: int) -> MetadataDelta:
+        """Take records as decided; answers what they changed."""
+        delta = MetadataDelta(self.image).replay_all(records)
+        if delta.topics is not None:
+            for topic in delta.topics.deleted.values():
+                self._names.remove(topic.name)
+            for change in delta.topics.changed.values():
+                if change.before is None:
+                    self._names.add(change.name)
+        self.image = delta.apply(last_offset, epoch)
+        return delta
+
+    def _context(self, now: Millis, chance: Chance, next_offset: int, version: int) -> Context:
+        return Context(
+            self.image,
+            self.settings,
+            self.supported,
+            self.rules,
+            self._names,
+            self.sessions,
+            now,
+            chance,
+            next_offset,
+            version,
+        )

@@ -1,0 +1,71 @@
+"""When each broker was last heard from. Kept in memory only: a new controller asks afresh."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.model.ids import Millis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Session:
+    """What a broker's heartbeats said."""
+
+    __slots__ = ("contact", "leaving_from", "metadata_offset")
+
+    def __init__(self, contact: Millis) -> None:
+        self.contact = contact
+        self.metadata_offset = -1
+        self.leaving_from: int | None = None
+        """The offset that every other broker must have seen before this one may stop."""
+
+
+class Sessions:
+    """Heartbeat sessions by broker."""
+
+    __slots__ = ("_by_broker", "timeout_ms")
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+        self._by_broker: dict[int, Session] = {}
+
+    def begin(self, brokers: Iterable[int], now: Millis) -> None:
+        """A controller takes over: grant every live broker one timeout to find it."""
+        self._by_broker = {broker: Session(now) for broker in brokers}
+
+    def touch(self, broker: int, now: Millis, metadata_offset: int | None = None) -> Session:
+        session = self._by_broker.get(broker)
+        if session is None:
+            session = self._by_broker[broker] = Session(now)
+        session.contact = now
+        if metadata_offset is not None:
+            session.metadata_offset = metadata_offset
+        return session
+
+    def restart(self, broker: int, now: Millis) -> None:
+        """A new incarnation registered: what the old one said no longer counts."""
+        self._by_broker[broker] = Session(now)
+
+    def remove(self, broker: int) -> None:
+        self._by_broker.pop(broker, None)
+
+    def alive(self, broker: int, now: Millis) -> bool:
+        session = self._by_broker.get(broker)
+        return session is not None and now - session.contact <= self.timeout_ms
+
+    def seen_by(self, brokers: Iterable[int]) -> int | None:
+        """The lowest metadata offset that all of these brokers have applied; None if none are."""
+        offsets = [self._by_broker[b].metadata_offset for b in brokers if b in self._by_broker]
+        return min(offsets, default=None)
+
+    def stale(self, brokers: Iterable[int], now: Millis) -> list[int]:
+        """Those that have been silent for longer than the timeout, longest first."""
+        silent = [b for b in brokers if not self.alive(b, now)]
+        return sorted(silent, key=lambda b: s.contact if (s := self._by_broker.get(b)) else -1)
+
+    def next_check(self, brokers: Iterable[int]) -> Millis | None:
+        """When the next of these brokers will be stale if it stays silent."""
+        contacts = [s.contact for b in brokers if (s := self._by_broker.get(b)) is not None]
+        return Millis(min(contacts) + self.timeout_ms + 1) if contacts else None

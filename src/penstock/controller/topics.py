@@ -1,0 +1,228 @@
+"""CreateTopics and DeleteTopics: each topic of a request succeeds or fails by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.controller.decision import RECORDS_MAX, Context, Decision, Refusal
+from penstock.controller.partitions import TOO_MANY, assigned, placed
+from penstock.controller.topic_names import METADATA_TOPIC, TopicNames, refuse_name
+from penstock.metadata.configs import TOPIC
+from penstock.model.errors import ErrorCode
+from penstock.model.ids import ZERO_UUID
+from penstock.protocol.generated.create_topics import CreatableTopicResult, CreateTopicsResponse
+from penstock.protocol.generated.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from penstock.protocol.generated.metadata_records import (
+    ConfigRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+if TYPE_CHECKING:
+    from penstock.metadata.topics import PartitionImage, TopicImage
+    from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+    from penstock.protocol.generated.delete_topics import DeleteTopicsRequest
+
+_DUPLICATE_NAME = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+_PROHIBITED = Refusal(
+    ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+)
+
+
+def create_topics(context: Context, request: CreateTopicsRequest) -> Decision:
+    """CreateTopics: the records of all the topics that may be are one atomic batch."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for topic in request.topics:
+        (twice if topic.name in seen else seen).add(topic.name)
+    fresh = TopicNames()
+    records: list[Any] = []
+    results = []
+    for topic in request.topics:
+        if topic.name in twice:
+            continue
+        outcome = _refused(context, topic, fresh) or _created(context, topic, records)
+        if isinstance(outcome, Refusal):
+            results.append(_failure(topic.name, outcome))
+        else:
+            fresh.add(topic.name)
+            results.append(outcome)
+    results.extend(_failure(name, _DUPLICATE_NAME) for name in sorted(twice))
+    response = CreateTopicsResponse(topics=results)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _failure(name: str, refusal: Refusal) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refusal.error, error_message=refusal.message)
+
+
+def _refused(context: Context, topic: CreatableTopic, fresh: TopicNames) -> Refusal | None:
+    """Why the topic may not be, as far as its name and configuration tell."""
+    name = topic.name
+    if name == METADATA_TOPIC:
+        return _PROHIBITED
+    if name in context.image.topics.by_name:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    refusal = refuse_name(name, context.names) or refuse_name(name, fresh)
+    if refusal is not None or not topic.configs:
+        return refusal
+    return context.rules.refuse(TOPIC, name, {c.name: c.value for c in topic.configs})
+
+
+def _created(
+    context: Context, topic: CreatableTopic, records: list[Any]
+) -> CreatableTopicResult | Refusal:
+    partitions = _partitions(context, topic)
+    if isinstance(partitions, Refusal):
+        return partitions
+    if len(records) + 1 + len(topic.configs) + len(partitions) > RECORDS_MAX + 1 and records:
+        return TOO_MANY
+    topic_id = context.chance.uuid()
+    records.append(TopicRecord(name=topic.name, topic_id=topic_id))
+    # Sorted, so that the same request always makes the same records.
+    overrides = {c.name: c.value for c in sorted(topic.configs, key=lambda c: c.name)}
+    for key, value in overrides.items():
+        records.append(
+            ConfigRecord(resource_type=TOPIC, resource_name=topic.name, name=key, value=value)
+        )
+    for index, partition in enumerate(partitions):
+        records.append(partition.record(topic_id, index))
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=context.rules.created_configs(overrides, context.image.configs),
+    )
+
+
+def _partitions(context: Context, topic: CreatableTopic) -> list[PartitionImage] | Refusal:
+    if topic.assignments:
+        return _manual(context, topic)
+    factor, count = topic.replication_factor, topic.num_partitions
+    if factor < -1 or factor == 0:
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if count < -1 or count == 0:
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    settings = context.settings
+    return placed(
+        context,
+        0,
+        settings.partitions_default if count == -1 else count,
+        settings.replication_default if factor == -1 else factor,
+    )
+
+
+def _manual(context: Context, topic: CreatableTopic) -> list[PartitionImage] | Refusal:
+    for name, value in (
+        ("replication factor", topic.replication_factor),
+        ("numPartitions", topic.num_partitions),
+    ):
+        if value != -1:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {name} was not set to -1.",
+            )
+    by_index = {a.partition_index: a.broker_ids for a in topic.assignments}
+    if len(by_index) != len(topic.assignments):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "A partition has more than one manual assignment.",
+        )
+    if sorted(by_index) != list(range(len(by_index))):
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "The partitions of a manual assignment must be numbered from 0 without a gap.",
+        )
+    return assigned(context, 0, [by_index[i] for i in range(len(by_index))], None)
+
+
+def delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision:
+    """DeleteTopics, by name or by id."""
+    responses: list[DeletableTopicResult] = []
+    names, ids = _wanted(request, responses)
+    if not context.settings.delete_topics:
+        return Decision([], _all_refused(names, ids, context.version))
+    doomed: dict[bytes, str | None] = {}
+    topics = context.image.topics
+    for topic_id in ids:
+        found = topics.by_id.get(topic_id)
+        if found is None:
+            responses.append(_unknown(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            doomed[topic_id] = found.name
+    for name in names:
+        _doom(name, topics.by_name.get(name), doomed, responses)
+    records = []
+    for topic_id, doomed_name in doomed.items():
+        if doomed_name is not None:
+            records.append(RemoveTopicRecord(topic_id=topic_id))
+            responses.append(DeletableTopicResult(name=doomed_name, topic_id=topic_id))
+    return Decision(records, DeleteTopicsResponse(responses=responses))
+
+
+def _doom(
+    name: str,
+    topic: TopicImage | None,
+    doomed: dict[bytes, str | None],
+    responses: list[DeletableTopicResult],
+) -> None:
+    if topic is None:
+        responses.append(_unknown(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    elif topic.id in doomed:
+        doomed[topic.id] = None  # asked for twice: neither request is taken
+        responses.append(_refusal(name, topic.id, "The topic's name and its id were both given."))
+    else:
+        doomed[topic.id] = name
+
+
+def _wanted(
+    request: DeleteTopicsRequest, responses: list[DeletableTopicResult]
+) -> tuple[list[str], list[bytes]]:
+    """Names and ids that were given once; what was given wrongly is answered right away."""
+    names: list[str] = list(request.topic_names)
+    ids: list[bytes] = []
+    for topic in request.topics:
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            responses.append(_refusal(None, ZERO_UUID, "Neither topic name nor id were specified."))
+        elif topic.name is None:
+            ids.append(topic.topic_id)
+        elif topic.topic_id == ZERO_UUID:
+            names.append(topic.name)
+        else:
+            responses.append(
+                _refusal(topic.name, topic.topic_id, "Give the topic's name or its id, not both.")
+            )
+    for name in {n for n in names if names.count(n) > 1} if len(set(names)) < len(names) else ():
+        responses.append(_refusal(name, ZERO_UUID, "Duplicate topic name."))
+        names = [n for n in names if n != name]
+    for topic_id in {i for i in ids if ids.count(i) > 1} if len(set(ids)) < len(ids) else ():
+        responses.append(_refusal(None, topic_id, "Duplicate topic id."))
+        ids = [i for i in ids if i != topic_id]
+    return names, ids
+
+
+def _refusal(name: str | None, topic_id: bytes, message: str) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message
+    )
+
+
+def _unknown(name: str | None, topic_id: bytes, error: ErrorCode) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=error, error_message=error.message
+    )
+
+
+def _all_refused(names: list[str], ids: list[bytes], version: int) -> DeleteTopicsResponse:
+    # Clients older than the error code take an invalid request for an answer.
+    error = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
+    refused = [_unknown(name, ZERO_UUID, error) for name in names]
+    refused.extend(_unknown(None, topic_id, error) for topic_id in ids)
+    return DeleteTopicsResponse(responses=refused)
