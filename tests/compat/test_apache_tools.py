@@ -170,9 +170,7 @@ def test_log_dirs_command_reports_each_partitions_size(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_producer_performance_sends_every_record_with(
-    shell: Shell, topic: str, codec: str
-) -> None:
+def test_producer_performance_sends_every_record_with(shell: Shell, topic: str, codec: str) -> None:
     shell("TopicCommand", "--create", "--topic", topic)
     report = shell(
         "ProducerPerformance", "--topic", topic, "--num-records", "5000", "--record-size", "100",

@@ -83,7 +83,9 @@ def install() -> Path:
     return target
 
 
-def java(*, heap: tuple[str, ...] = HEAP_TESTS, options: tuple[str, ...] = JVM_OPTIONS) -> list[str]:
+def java(
+    *, heap: tuple[str, ...] = HEAP_TESTS, options: tuple[str, ...] = JVM_OPTIONS
+) -> list[str]:
     """The beginning of a command line: java, its options and Kafka's class path."""
     where = install()
     return [
@@ -96,7 +98,9 @@ def java(*, heap: tuple[str, ...] = HEAP_TESTS, options: tuple[str, ...] = JVM_O
     ]
 
 
-def run_tool(name: str, *arguments: str, seconds_max: float = 120) -> subprocess.CompletedProcess[str]:
+def run_tool(
+    name: str, *arguments: str, seconds_max: float = 120
+) -> subprocess.CompletedProcess[str]:
     """Run one of Apache's main classes in a JVM of its own (see `tools` for a warm one)."""
     # A tool lives for a second or two: the first compiler tier alone starts it faster.
     command = [*java(options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")), name, *arguments]
