@@ -11,7 +11,7 @@ batches but not here could hide a divergence after a crash.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from penstock.model.invariants import invariant
 
@@ -37,8 +37,13 @@ class LeaderEpochs:
         self.latest = NO_EPOCH
         """The last epoch, -1 if there is none."""
         if text is not None:
-            for epoch, start in parse_epochs(text):
-                self._put(epoch, start)
+            self.restore(parse_epochs(text))
+
+    def restore(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Become these entries, which came from the file and need not be saved again."""
+        self._cut(0)
+        for epoch, start in entries:
+            self._put(epoch, start)
 
     @property
     def entries(self) -> list[tuple[int, int]]:
