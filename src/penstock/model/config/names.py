@@ -27,6 +27,13 @@ PLUGIN_KEYS = {
 }
 PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
 
+_UNITS = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_FLUSH = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+
 # Names, or prefixes that end in a dot, that older releases had; and what to do instead.
 _REMOVED = (
     ("zookeeper.", "ZooKeeper is gone; see process.roles and controller.quorum.*"),
@@ -80,6 +87,14 @@ def listener_of(name: str) -> str | None:
 def is_plugin(name: str) -> bool:
     """Whether a name belongs to a plugin, which alone knows what it takes."""
     return name.startswith(PLUGIN_PREFIXES)
+
+
+def same_thing(name: str) -> tuple[str, ...]:
+    """The broker keys that say the same thing in different units, finest first."""
+    for units in _UNITS:
+        if name in units:
+            return units
+    return _FLUSH if name == _FLUSH[0] else (name,)
 
 
 def unknown_reason(name: str) -> str:

@@ -14,6 +14,7 @@ from penstock.model.config.names import (
     key_of,
     listener_of,
     nearest,
+    same_thing,
     unknown_reason,
 )
 from penstock.model.config.problems import ConfigProblems, InvalidConfig, Problem
@@ -95,6 +96,9 @@ class NodeConfig:
                     value = parse(key, text) if key is not None else text
                 except InvalidConfig:
                     continue
+                for synonym in same_thing(name):
+                    texts.pop(synonym, None)
+                    values.pop(synonym, None)
                 texts[name] = text
                 values[name] = value
         return NodeConfig(texts, values, self._lines)

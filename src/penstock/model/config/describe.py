@@ -1,0 +1,229 @@
+"""What DescribeConfigs tells: a key's value, where it comes from, and what it would be otherwise.
+
+The order of precedence is that of Kafka: the resource's own setting, this broker's dynamic one, the
+cluster's dynamic default, the node's file, the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from penstock.model.config.client_metrics import effective_client_metrics
+from penstock.model.config.dynamic import dynamic_key_of, is_updatable
+from penstock.model.config.groups import group_defaults
+from penstock.model.config.keys import (
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    GROUP_KEYS,
+    TOPIC_KEYS,
+    ConfigKey,
+)
+from penstock.model.config.names import PLUGIN_KEYS, base_name, key_of, same_thing
+from penstock.model.config.node import NodeConfig
+from penstock.model.config.topics import topic_defaults
+from penstock.model.config.values import default_text, parse, text_of
+
+# Kafka's numbers for where a value comes from.
+TOPIC_SOURCE = 1
+DYNAMIC_BROKER_SOURCE = 2
+DYNAMIC_DEFAULT_SOURCE = 3
+STATIC_SOURCE = 4
+DEFAULT_SOURCE = 5
+LOGGER_SOURCE = 6
+CLIENT_METRICS_SOURCE = 7
+GROUP_SOURCE = 8
+
+# Kafka's numbers for types, and 0 for a name that is not a key.
+TYPE_IDS = {
+    "BOOLEAN": 1,
+    "STRING": 2,
+    "INT": 3,
+    "SHORT": 4,
+    "LONG": 5,
+    "DOUBLE": 6,
+    "LIST": 7,
+    "CLASS": 8,
+    "PASSWORD": 9,
+}
+
+
+class Synonym(NamedTuple):
+    """A place where a key's value is set, or could be."""
+
+    name: str
+    text: str | None
+    source: int
+
+
+SynonymsOf = Callable[[str, bool], list[Synonym]]
+
+
+class Described(NamedTuple):
+    """One key as DescribeConfigs shows it. A secret has no text."""
+
+    name: str
+    text: str | None
+    source: int
+    sensitive: bool
+    read_only: bool
+    type_id: int
+    synonyms: list[Synonym]
+    key: ConfigKey | None
+
+
+class BrokerLayers(NamedTuple):
+    """A broker's configuration, layer by layer."""
+
+    node: NodeConfig
+    broker: Mapping[str, str]
+    """Dynamic, for this broker alone."""
+    cluster: Mapping[str, str]
+    """Dynamic, for every broker."""
+
+    @property
+    def current(self) -> NodeConfig:
+        return self.node.overlaid(self.cluster, self.broker)
+
+    def synonyms(self, name: str, sensitive: bool) -> list[Synonym]:
+        """Where a broker key is set, nearest first, beginning with the key itself."""
+        names = _names_of(name)
+        layers = (
+            (self.broker, DYNAMIC_BROKER_SOURCE),
+            (self.cluster, DYNAMIC_DEFAULT_SOURCE),
+            (self.node.texts, STATIC_SOURCE),
+            (_DEFAULTS, DEFAULT_SOURCE),
+        )
+        found = [
+            Synonym(each, None if sensitive else layer[each], source)
+            for layer, source in layers
+            for each in names
+            if each in layer
+        ]
+        # Settings in a coarser unit count only below one in the unit that was asked for.
+        first = next((at for at, each in enumerate(found) if each.name == name), len(found))
+        return found[first:]
+
+
+class _Defaults(dict[str, str]):
+    """Texts of the broker keys' defaults, made when first asked for."""
+
+    def __contains__(self, name: object) -> bool:
+        key = BROKER_KEYS.get(str(name))
+        return key is not None and default_text(key) is not None
+
+    def __missing__(self, name: str) -> str:
+        text = self[name] = default_text(BROKER_KEYS[name]) or ""
+        return text
+
+
+_DEFAULTS: Mapping[str, str] = _Defaults()
+
+
+def _names_of(name: str) -> tuple[str, ...]:
+    if base_name(name) is None:
+        return same_thing(name)
+    key = key_of(name)
+    return (name, key.name if key is not None else base_name(name) or "")
+
+
+def describe_topic(overrides: Mapping[str, str], layers: BrokerLayers) -> list[Described]:
+    """Every key of a topic."""
+    values = dict(topic_defaults(layers.current))
+    for name, text in overrides.items():
+        if name in TOPIC_KEYS:
+            values[name] = parse(TOPIC_KEYS[name], text)
+    described = []
+    for name, key in TOPIC_KEYS.items():
+        if key.internal and name not in overrides:
+            continue
+        inherited = layers.synonyms(key.synonyms[0][0], key.sensitive) if key.synonyms else []
+        described.append(_entry(key, values[name], overrides, TOPIC_SOURCE, inherited))
+    return described
+
+
+def describe_group(overrides: Mapping[str, str], layers: BrokerLayers) -> list[Described]:
+    """Every key of a group."""
+    values = dict(group_defaults(layers.current))
+    for name, text in overrides.items():
+        if name in GROUP_KEYS:
+            values[name] = parse(GROUP_KEYS[name], text)
+    described = []
+    for name, key in GROUP_KEYS.items():
+        if key.synonyms:
+            inherited = layers.synonyms(key.synonyms[0][0], key.sensitive)
+        else:
+            inherited = [Synonym(name, default_text(key), DEFAULT_SOURCE)]
+        described.append(_entry(key, values[name], overrides, GROUP_SOURCE, inherited))
+    return described
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> list[Described]:
+    """Every key of a client metrics subscription."""
+    values = effective_client_metrics(overrides)
+    return [
+        _entry(key, values[name], overrides, CLIENT_METRICS_SOURCE, [])
+        for name, key in CLIENT_METRICS_KEYS.items()
+    ]
+
+
+def _entry(
+    key: ConfigKey,
+    value: object,
+    overrides: Mapping[str, str],
+    source: int,
+    inherited: list[Synonym],
+) -> Described:
+    text = None if key.sensitive else text_of(key, value)
+    own = [Synonym(key.name, text, source)] if key.name in overrides else []
+    synonyms = own + inherited
+    came_from = synonyms[0].source if synonyms else DEFAULT_SOURCE
+    type_id = TYPE_IDS[key.type]
+    return Described(key.name, text, came_from, key.sensitive, False, type_id, synonyms, key)
+
+
+def describe_broker(layers: BrokerLayers) -> list[Described]:
+    """Every key of a broker, and whatever else was set for it."""
+    current = layers.current
+    return [
+        _broker_entry(name, _broker_text(name, current), layers.synonyms)
+        for name in _broker_names(current.texts)
+    ]
+
+
+def describe_cluster_default(layers: BrokerLayers) -> list[Described]:
+    """What is set dynamically for every broker."""
+
+    def synonyms(name: str, sensitive: bool) -> list[Synonym]:
+        found = layers.synonyms(name, sensitive)
+        return [each for each in found if each.source == DYNAMIC_DEFAULT_SOURCE]
+
+    return [_broker_entry(name, text, synonyms) for name, text in layers.cluster.items()]
+
+
+def _broker_names(texts: Mapping[str, str]) -> Iterator[str]:
+    shown = {name for name, key in BROKER_KEYS.items() if not key.internal}
+    yield from (name for name in texts if name not in shown)
+    yield from (name for name in BROKER_KEYS if name in shown)
+
+
+def _broker_text(name: str, current: NodeConfig) -> str | None:
+    key = BROKER_KEYS.get(name)
+    return current.texts[name] if key is None or key.internal else text_of(key, current[name])
+
+
+def _broker_entry(name: str, text: str | None, synonyms_of: SynonymsOf) -> Described:
+    key = None if name in PLUGIN_KEYS else dynamic_key_of(name)
+    # What is not a key of the broker's own might be a plugin's password.
+    sensitive = key is None or key.sensitive
+    synonyms = synonyms_of(name, sensitive)
+    return Described(
+        name,
+        None if sensitive else text,
+        synonyms[0].source if synonyms else DEFAULT_SOURCE,
+        sensitive,
+        base_name(name) is not None or not is_updatable(name),
+        TYPE_IDS[key.type] if key is not None else 0,
+        synonyms,
+        key,
+    )
