@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.model.config.keys import BROKER_KEYS, THROTTLE_KEYS, ConfigKey
+from penstock.model.config.layers import BrokerLayers
 from penstock.model.config.names import base_name, key_of
-from penstock.model.config.node import NodeConfig
-from penstock.model.config.problems import InvalidConfig, Problem
+from penstock.model.config.problems import InvalidConfig, Problem, bad_value
 from penstock.model.config.values import parse
 
 # Secrets belong to one listener: altering them for all at once would lock everybody out together.
@@ -47,12 +47,12 @@ def is_updatable(name: str) -> bool:
 
 
 def validate_broker_config(
-    settings: Mapping[str, str], node: NodeConfig, broker: bool
+    settings: Mapping[str, str], layers: BrokerLayers, broker: bool
 ) -> InvalidConfig | None:
     """What is wrong with all the dynamic settings of a broker, or of the cluster's default.
 
-    `broker` tells which of the two. Names that are not known pass, as they do in Kafka: a plugin
-    may know them. On the wire the error is INVALID_REQUEST.
+    `broker` tells which of the two layers the settings are to replace. Names that are not known
+    pass, as they do in Kafka: a plugin may know them. The error is INVALID_REQUEST.
     """
     try:
         _check_modes(settings, broker)
@@ -60,7 +60,8 @@ def validate_broker_config(
             key = dynamic_key_of(name)
             if key is not None:
                 parse(key, text)
-        _check_together(settings, node)
+        changed = layers._replace(broker=settings) if broker else layers._replace(cluster=settings)
+        _check_together(layers, changed)
     except InvalidConfig as error:
         error.error = "INVALID_REQUEST"
         return error
@@ -94,18 +95,15 @@ def _is_per_broker(name: str) -> bool:
     return base not in ("max.connections", "max.connection.creation.rate", "num.network.threads")
 
 
-def _check_together(settings: Mapping[str, str], node: NodeConfig) -> None:
-    from penstock.model.config.node_checks import check_node
+def _check_together(before: BrokerLayers, after: BrokerLayers) -> None:
+    from penstock.model.config.node_checks import check_local_retention, check_node
 
-    new = node.overlaid(settings)
-    problems: list[Problem] = check_node(new)
+    old, new = before.current, after.current
+    problems: list[Problem] = check_node(new) or [*check_local_retention(new)]
     if problems:
         raise InvalidConfig("; ".join(problem.reason for problem in problems), problems[0].key)
     for name in _POOLS:
-        before, after = node.get_int(name), new.get_int(name)
-        if not before // 2 <= after <= before * 2 or after < 1:
-            raise InvalidConfig(
-                f"Invalid value {after} for configuration {name}: expected between half and "
-                f"double of the current {before}",
-                name,
-            )
+        now, then = old.get_int(name), new.get_int(name)
+        if not now // 2 <= then <= now * 2:
+            expected = f"expected between half and double of the current {now}"
+            raise bad_value(name, then, expected)

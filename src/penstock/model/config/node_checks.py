@@ -15,6 +15,7 @@ from penstock.model.config.problems import Problem
 
 _UNROUTABLE = "0.0.0.0"
 _CLEANER_BUFFER_BYTES_MIN = 1 << 20
+_LOCAL_FOLLOWS_TOTAL = -2
 
 
 def check_node(config: NodeConfig) -> list[Problem]:
@@ -246,6 +247,23 @@ def _sizes(config: NodeConfig) -> Iterator[Problem]:
         yield _problem(config, key, f"{key} must not exceed log.cleaner.max.compaction.lag.ms.")
 
 
+def check_local_retention(config: NodeConfig) -> Iterator[Problem]:
+    """What tiered storage keeps locally is at most what it keeps at all."""
+    for key, total in (
+        ("log.local.retention.ms", config.retention_ms),
+        ("log.local.retention.bytes", config.get_int("log.retention.bytes")),
+    ):
+        local = config.get_int(key)
+        if total >= 0 and local != _LOCAL_FOLLOWS_TOTAL and not 0 <= local <= total:
+            name = key.replace(".local", "")
+            yield _problem(config, key, f"{key} ({local}) must be -2 or at most {name} ({total}).")
+
+
+def _tiered(config: NodeConfig) -> Iterator[Problem]:
+    if config.get_bool("remote.log.storage.system.enable"):
+        yield from check_local_retention(config)
+
+
 def _connections(config: NodeConfig) -> Iterator[Problem]:
     key = "max.connections.per.ip.overrides"
     overrides = (config.get_str(key) or "").strip()
@@ -271,5 +289,6 @@ _THEN: tuple[Check, ...] = (
     _directories,
     _times,
     _sizes,
+    _tiered,
     _connections,
 )

@@ -2,7 +2,7 @@
 
     1..            at least 1                 1..9      from 1 to 9, both included
     -1|1..9        -1, or from 1 to 9         a|b       exactly one of these words
-    ~A|B           one of these in any case   set       a list without repetitions or gaps
+    ~A|B           one of these in any case   set       a list without gaps; repetitions go
     set+           ... and not empty          set(a|b)  ... of these words only
     nonempty, nonnull, voters, endpoints, replicas, offset-reset: named rules, see below
 
@@ -116,8 +116,6 @@ def _set_check(valid: str) -> Check:
         assert isinstance(value, tuple)
         if filled and not value:
             return "expected at least one value"
-        if len(set(value)) != len(value):
-            return "expected each value once"
         if "" in value:
             return "expected no empty value between commas"
         if words and not set(value) <= set(words):
@@ -191,7 +189,7 @@ def _offset_reset(value: object) -> str:
     expected = "expected latest, earliest or by_duration: and an ISO-8601 duration, as PT1H"
     if value in ("latest", "earliest"):
         return ""
-    if isinstance(value, str) and value.lower().startswith("by_duration:"):
+    if isinstance(value, str) and value.startswith("by_duration:"):
         span = duration_ms(value[len("by_duration:") :])
         return "" if span is not None and span >= 0 else expected
     return expected

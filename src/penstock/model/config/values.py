@@ -14,6 +14,7 @@ HIDDEN = "[hidden]"
 
 _INTEGER = r"[-+]?[0-9]+"
 _DOUBLE = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?[fFdD]?"
+_HEXADECIMAL = r"[-+]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][-+]?[0-9]+[fFdD]?"
 _NOT_FINITE = r"[-+]?(NaN|Infinity)"
 _INTEGER_BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 
@@ -53,7 +54,9 @@ def _typed(key: ConfigKey, text: str) -> object:
             return word == "true"
         raise bad_value(key.name, text, "expected true or false")
     if kind == "LIST":
-        return tuple(part.strip() for part in trimmed.split(",")) if trimmed else ()
+        parts = [part.strip() for part in trimmed.split(",")] if trimmed else []
+        # Kafka drops repetitions instead of refusing them.
+        return tuple(dict.fromkeys(parts) if key.valid.startswith("set") else parts)
     if kind == "DOUBLE":
         return _double(key, text, trimmed)
     return trimmed
@@ -64,6 +67,8 @@ def _double(key: ConfigKey, text: str, trimmed: str) -> float:
         return float(trimmed.rstrip("fFdD"))
     if re.fullmatch(_NOT_FINITE, trimmed):
         return float(trimmed)
+    if re.fullmatch(_HEXADECIMAL, trimmed):
+        return float.fromhex(trimmed.rstrip("fFdD"))
     raise bad_value(key.name, text, "expected a number")
 
 
