@@ -1,4 +1,28 @@
 """For tests, ours and other people's: an embedded broker, a pytest plugin, checkers.
 
-Shipped. Enter at `Broker`.
+Shipped. Owns what a test needs around a node; never a node's inside, which it reaches over the wire
+like anyone else. Enter at `Broker`, or in pytest at the fixtures of `plugin`:
+
+    with Broker() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.testing.broker import Broker as Broker
+    from penstock.testing.broker import BrokerFailed as BrokerFailed
+
+__all__ = ["Broker", "BrokerFailed"]
+
+
+def __getattr__(name: str) -> object:
+    # Found at first use: the broker's own process passes through this package too, and every
+    # millisecond of its start is waited for by somebody's test.
+    if name in __all__:
+        from penstock.testing import broker
+
+        return getattr(broker, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
