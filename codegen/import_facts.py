@@ -46,10 +46,10 @@ def schemas(jars: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _default_of(raw: dict[str, Any]) -> str | None:
     """The default where it differs from the type's own, in one spelling."""
-    if "default" not in raw:
+    value = raw.get("default")
+    if value is None:  # said or unsaid: to Apache's generator only the word "null" is a null
         return None
-    value = raw["default"]
-    if value is None or value == "null":
+    if value == "null":
         return "null"
     if isinstance(value, bool):
         return "true" if value else None

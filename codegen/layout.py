@@ -107,12 +107,17 @@ def _size_min(it: Slot) -> int:
 
 def is_optional(it: Field) -> bool:
     """Whether the Python attribute may be None."""
-    lone = it.is_struct and not it.is_array
-    return (
-        it.nullable.first <= it.nullable.last
-        or it.default == "null"
-        or (lone and it.tag is not None)
-    )
+    return it.default == "null" or can_be_null(it) or is_absent_struct(it)
+
+
+def can_be_null(it: Field) -> bool:
+    """Whether some version has a form for null."""
+    return it.nullable.first <= it.nullable.last
+
+
+def is_absent_struct(it: Field) -> bool:
+    """A tagged struct that is not sent is None to us: that costs nothing to make."""
+    return it.is_struct and not it.is_array and it.tag is not None and not can_be_null(it)
 
 
 def default_of(it: Field) -> str:
@@ -122,8 +127,7 @@ def default_of(it: Field) -> str:
     if it.is_array:
         return "FRESH"
     if it.is_struct:
-        # A tagged struct that is not sent is no struct: None costs nothing to make.
-        return "None" if it.tag is not None else "FRESH"
+        return "None" if is_absent_struct(it) else "FRESH"
     if it.type == "bool":
         return "True" if it.default == "true" else "False"
     if it.type == "string":
@@ -131,7 +135,7 @@ def default_of(it: Field) -> str:
     if it.type == "uuid":
         return "ZERO_UUID"
     if it.type == "records":
-        return "None" if it.nullable.first <= it.nullable.last else 'b""'
+        return "None" if can_be_null(it) else 'b""'
     if it.type == "bytes":
         return 'b""'
     if it.type == "float64":
@@ -144,11 +148,11 @@ def set_if(it: Field, cls: Class, value: str) -> str:
     default = default_of(it)
     if it.is_struct and not it.is_array and it.default != "null":
         fresh = f"{value} != {cls.part(it).name}()"
-        return f"{value} is not None and {fresh}" if it.tag is not None else fresh
+        return f"{value} is not None and {fresh}" if is_absent_struct(it) else fresh
     if default == "None":
         return f"{value} is not None"
     if default == "FRESH":
-        return f"({value} is None or {value})" if it.nullable.first <= it.nullable.last else value
+        return f"({value} is None or {value})" if can_be_null(it) else value
     if it.type == "bool":
         return f"not {value}" if default == "True" else value
     return f"{value} != {default}"

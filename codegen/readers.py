@@ -136,8 +136,9 @@ class ReaderEmitter:
             self._close()
             self.lines.add(read)
             return
-        self._close("b", 1)
-        with self.lines.block("if n < 0:"):
+        # The mark of a null struct is -1 in a byte, or, in a tagged field, 0 in a varint.
+        self._close("b" if slot.tag is None else "B", 1)
+        with self.lines.block("if n < 0:" if slot.tag is None else "if n == 0:"):
             self.lines.add(f"{target} = None")
         with self.lines.block("else:"):
             self.lines.add(read)

@@ -165,7 +165,7 @@ class WriterEmitter:
             self.lines.add(call)
             return
         with self.lines.block(f"if {value} is None:"):
-            self.lines.add(f"{self._out}.append(255)")
+            self.lines.add(f"{self._out}.append({255 if slot.tag is None else 0})")
         with self.lines.block("else:"):
             self.lines.add(f"{self._out}.append(1)")
             self.lines.add(call)

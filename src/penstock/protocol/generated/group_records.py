@@ -356,7 +356,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         subscribed_topic_regex: str | None = '',
         rebalance_timeout_ms: int = -1,
         server_assignor: str | None = '',
-        classic_member_metadata: ClassicMemberMetadata | None = None,
+        classic_member_metadata: ClassicMemberMetadata | None = FRESH,
     ) -> None:
         self.instance_id = instance_id
         self.rack_id = rack_id
@@ -366,7 +366,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = classic_member_metadata
+        self.classic_member_metadata = ClassicMemberMetadata() if classic_member_metadata is FRESH else classic_member_metadata
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
@@ -466,11 +466,11 @@ class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Part):
         *,
         topic_id: bytes = ZERO_UUID,
         partitions: list[int] = FRESH,
-        assignment_epochs: list[int] | None = None,
+        assignment_epochs: list[int] | None = FRESH,
     ) -> None:
         self.topic_id = topic_id
         self.partitions = [] if partitions is FRESH else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is FRESH else assignment_epochs
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
@@ -816,12 +816,12 @@ class StreamsGroupMetadataValue(Message):
         epoch: int = 0,
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,
-        last_assignment_configs: list[LastAssignmentConfig] | None = None,
+        last_assignment_configs: list[LastAssignmentConfig] | None = FRESH,
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = last_assignment_configs
+        self.last_assignment_configs = [] if last_assignment_configs is FRESH else last_assignment_configs
 
 
 class StreamsGroupMemberMetadataKey(Message):
@@ -997,11 +997,11 @@ class StreamsGroupCurrentMemberAssignmentValueTaskIds(Part):
         *,
         subtopology_id: str = '',
         partitions: list[int] = FRESH,
-        assignment_epochs: list[int] | None = None,
+        assignment_epochs: list[int] | None = FRESH,
     ) -> None:
         self.subtopology_id = subtopology_id
         self.partitions = [] if partitions is FRESH else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is FRESH else assignment_epochs
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message):
@@ -2553,7 +2553,7 @@ def write_ClassicMemberMetadata_0(it: ClassicMemberMetadata, out: bytearray) -> 
 def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[ConsumerGroupMemberMetadataValue, int]:
     it = new(ConsumerGroupMemberMetadataValue)
     size = len(view)
-    it.classic_member_metadata = None
+    it.classic_member_metadata = ClassicMemberMetadata()
     n = view[at]
     at += 1
     if n > 127:
@@ -2647,9 +2647,9 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
             if stop > len(view):
                 raise cut_short("a tagged field")
             if tag == 0:
-                (n,) = unpack_b(view, at)
+                n = view[at]
                 at += 1
-                if n < 0:
+                if n == 0:
                     it.classic_member_metadata = None
                 else:
                     it.classic_member_metadata, at = read_ClassicMemberMetadata_0(view, at)
@@ -2727,16 +2727,19 @@ def write_ConsumerGroupMemberMetadataValue_0(it: ConsumerGroupMemberMetadataValu
         out += pack_i(it.rebalance_timeout_ms)
         write_uvarint(out, n)
     out += raw
-    if it.classic_member_metadata is None:
+    if not (it.classic_member_metadata != ClassicMemberMetadata()):
         out.append(0)
         return
     n_tags = 0
     tags = bytearray()
-    if it.classic_member_metadata is not None:
+    if it.classic_member_metadata != ClassicMemberMetadata():
         n_tags += 1
         tag = bytearray()
-        tag.append(1)
-        write_ClassicMemberMetadata_0(it.classic_member_metadata, tag)
+        if it.classic_member_metadata is None:
+            tag.append(0)
+        else:
+            tag.append(1)
+            write_ClassicMemberMetadata_0(it.classic_member_metadata, tag)
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2956,7 +2959,7 @@ def write_ConsumerGroupCurrentMemberAssignmentKey_0(it: ConsumerGroupCurrentMemb
 def read_ConsumerGroupCurrentMemberAssignmentValueTopicPartitions_0(view: memoryview, at: int) -> tuple[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, int]:
     it = new(ConsumerGroupCurrentMemberAssignmentValueTopicPartitions)
     size = len(view)
-    it.assignment_epochs = None
+    it.assignment_epochs = []
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -3004,20 +3007,24 @@ def write_ConsumerGroupCurrentMemberAssignmentValueTopicPartitions_0(it: Consume
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
     write_numbers(out, it.partitions, "i")
-    if it.assignment_epochs is None:
+    if not ((it.assignment_epochs is None or it.assignment_epochs)):
         out.append(0)
         return
     n_tags = 0
     tags = bytearray()
-    if it.assignment_epochs is not None:
+    if (it.assignment_epochs is None or it.assignment_epochs):
         n_tags += 1
         tag = bytearray()
-        n = len(it.assignment_epochs) + 1
+        if it.assignment_epochs is None:
+            n = 0
+        else:
+            n = len(it.assignment_epochs) + 1
         if n < 128:
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.assignment_epochs, "i")
+        if it.assignment_epochs:
+            write_numbers(tag, it.assignment_epochs, "i")
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -3872,7 +3879,7 @@ def read_StreamsGroupMetadataValue_0(view: memoryview, at: int) -> tuple[Streams
     it = new(StreamsGroupMetadataValue)
     size = len(view)
     it.validated_topology_epoch = -1
-    it.last_assignment_configs = None
+    it.last_assignment_configs = []
     it.epoch, it.metadata_hash, n = unpack_iqB(view, at)
     at += 13
     if n:
@@ -3911,7 +3918,7 @@ def read_StreamsGroupMetadataValue_0(view: memoryview, at: int) -> tuple[Streams
 
 def write_StreamsGroupMetadataValue_0(it: StreamsGroupMetadataValue, out: bytearray, splices: Splices | None) -> None:
     out += pack_iq(it.epoch, it.metadata_hash)
-    if not (it.validated_topology_epoch != -1) and it.last_assignment_configs is None:
+    if not (it.validated_topology_epoch != -1) and not ((it.last_assignment_configs is None or it.last_assignment_configs)):
         out.append(0)
         return
     n_tags = 0
@@ -3923,16 +3930,20 @@ def write_StreamsGroupMetadataValue_0(it: StreamsGroupMetadataValue, out: bytear
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag
-    if it.last_assignment_configs is not None:
+    if (it.last_assignment_configs is None or it.last_assignment_configs):
         n_tags += 1
         tag = bytearray()
-        n = len(it.last_assignment_configs) + 1
+        if it.last_assignment_configs is None:
+            n = 0
+        else:
+            n = len(it.last_assignment_configs) + 1
         if n < 128:
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        for last_assignment_config in it.last_assignment_configs:
-            write_LastAssignmentConfig_0(last_assignment_config, tag)
+        if it.last_assignment_configs:
+            for last_assignment_config in it.last_assignment_configs:
+                write_LastAssignmentConfig_0(last_assignment_config, tag)
         write_uvarint(tags, 1)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -4490,7 +4501,7 @@ def write_StreamsGroupCurrentMemberAssignmentKey_0(it: StreamsGroupCurrentMember
 def read_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(view: memoryview, at: int) -> tuple[StreamsGroupCurrentMemberAssignmentValueTaskIds, int]:
     it = new(StreamsGroupCurrentMemberAssignmentValueTaskIds)
     size = len(view)
-    it.assignment_epochs = None
+    it.assignment_epochs = []
     n = view[at]
     at += 1
     if n > 127:
@@ -4556,20 +4567,24 @@ def write_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(it: StreamsGroupCurr
     else:
         write_uvarint(out, n)
     write_numbers(out, it.partitions, "i")
-    if it.assignment_epochs is None:
+    if not ((it.assignment_epochs is None or it.assignment_epochs)):
         out.append(0)
         return
     n_tags = 0
     tags = bytearray()
-    if it.assignment_epochs is not None:
+    if (it.assignment_epochs is None or it.assignment_epochs):
         n_tags += 1
         tag = bytearray()
-        n = len(it.assignment_epochs) + 1
+        if it.assignment_epochs is None:
+            n = 0
+        else:
+            n = len(it.assignment_epochs) + 1
         if n < 128:
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.assignment_epochs, "i")
+        if it.assignment_epochs:
+            write_numbers(tag, it.assignment_epochs, "i")
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag
