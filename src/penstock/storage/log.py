@@ -1,0 +1,568 @@
+"""A partition's log: batches in offset order, spread over segments.
+
+Everything here runs on the event loop's thread, except `sync`, which blocks and belongs into a
+worker. Appending is one write into the page cache and a few integers; reading answers slices of
+files, not bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Container, Iterator
+from operator import attrgetter
+
+from penstock.model.ids import TopicPartition
+from penstock.model.invariants import invariant
+from penstock.platform.disk import File
+from penstock.records.batch import CONTROL, HEAD_SIZE, BatchHead, crc_of, read_head
+from penstock.storage import names
+from penstock.storage.context import LogContext
+from penstock.storage.epochs import FILE_NAME as EPOCHS_FILE
+from penstock.storage.epochs import LeaderEpochs
+from penstock.storage.log_config import LogConfig
+from penstock.storage.producer_reload import reload_producers, snapshot_offsets, write_snapshot
+from penstock.storage.producers import CompletedTxn, Producers
+from penstock.storage.segment import RELATIVE_OFFSET_MAX, UNKNOWN, Segment
+from penstock.storage.txn_index import AbortedTxn, encode_entry, size_below
+
+HINTS_MAX = 32
+NOWHERE = 1 << 63  # above every offset
+
+_base_of = attrgetter("base")
+_points = threading.Lock()  # recovery points are moved by workers and by the event loop
+
+
+class OffsetOutOfRange(LookupError):
+    """The offset asked for lies outside [start, end] of the log."""
+
+
+class CorruptBatch(ValueError):
+    """Bytes that were to be appended are no valid batches in offset order."""
+
+
+class LogSlice:
+    """A piece of a segment, for a response to carry: whole batches, but for the last one, which
+    may be cut where the reader's limit fell. Resolve it before the log is truncated."""
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: File, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+    def read(self) -> bytes:
+        """The bytes, waiting for the disk if they are cold."""
+        return self.file.pread(self.size, self.position)
+
+    def read_cached(self) -> bytes | None:
+        """The bytes, or None if they are not all in the page cache."""
+        return self.file.pread_cached(self.size, self.position)
+
+    def __repr__(self) -> str:
+        return f"LogSlice({self.file.path!r}, {self.position}, {self.size})"
+
+
+class Log:
+    """The log of one partition. `storage.store` and `storage.recovery` make them."""
+
+    __slots__ = (
+        "_epochs_unsaved",
+        "_hints",
+        "_names_synced",
+        "_settled_end",
+        "_tail_offset",
+        "_tail_position",
+        "_truncations",
+        "active",
+        "config",
+        "context",
+        "directory",
+        "end",
+        "epochs",
+        "high_watermark",
+        "last_flush",
+        "partition",
+        "producers",
+        "recovery_point",
+        "segments",
+        "start",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        partition: TopicPartition,
+        topic_id: bytes,
+        directory: str,
+        config: LogConfig,
+        segments: list[Segment],
+        *,
+        start: int,
+        end: int,
+        recovery_point: int,
+        epochs_text: str | None = None,
+        names_synced: bool = False,
+    ) -> None:
+        self.context = context
+        self.topic = partition.topic
+        self.partition = partition.partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        """Ascending, never empty. Replaced whole when it changes, so that a worker that took it
+        keeps a consistent list."""
+        self.active = segments[-1]
+        self.start = start
+        self.end = end
+        self.recovery_point = recovery_point
+        """Everything below is durable."""
+        self.high_watermark = start
+        """Kept here by whoever replicates the log; retention and checkpoints read it."""
+        self.last_flush = 0
+        """When `sync` last finished, for flush.ms; set by whoever drives it."""
+        self.producers = Producers()
+        self.epochs = LeaderEpochs(self._epochs_changed, epochs_text)
+        self._epochs_unsaved: str | None = None
+        self._names_synced = names_synced
+        self._settled_end = end if names_synced else -1  # the end at which producers were written
+        self._truncations = 0
+        self._forget_places()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.file.size for segment in self.segments)
+
+    @property
+    def is_compacted(self) -> bool:
+        return self.config.cleanup_compact
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic}-{self.partition}, [{self.start}, {self.end}))"
+
+    # ── appending ───────────────────────────────────────────────────────────────────────────────
+
+    def append(
+        self,
+        view: memoryview | bytes,
+        head: BatchHead,
+        base_offset: int,
+        leader_epoch: int,
+        now: int,
+    ) -> None:
+        """One batch, whose base offset and epoch are already patched into `view`.
+
+        `head` may have been read before the patch; its other fields must be those of `view`.
+        OSError if the disk takes it not, or not whole: the log is then as it was.
+        """
+        segment = self.active
+        last = base_offset + head.last_offset_delta
+        timestamp = head.max_timestamp
+        config = self.config
+        if (
+            segment.file.size + len(view) > config.segment_bytes
+            or timestamp > segment.roll_at
+            or last - segment.base > RELATIVE_OFFSET_MAX
+        ):
+            segment = self._segment_for(base_offset, last, len(view), timestamp, now)
+        try:
+            position = segment.append(view, last, timestamp, config)
+        except OSError as error:
+            self.context.on_fault(self, error)
+            raise
+        self._tail_offset = base_offset
+        self._tail_position = position
+        self.end = last + 1
+        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
+            self.epochs.assign(leader_epoch, base_offset)
+        if head.producer_id >= 0:
+            if head.attributes & CONTROL:
+                self._replay(view, read_head(view))
+            else:
+                self.producers.update(head, base_offset, timestamp)
+
+    def append_batches(self, data: bytes | bytearray | memoryview, now: int) -> int:
+        """Batches with offsets and epochs assigned, as a leader sent them or Raft made them.
+
+        A batch that is cut at the end of `data` is left out, as fetches cut them. Answers the new
+        end. CorruptBatch at the first batch that is none, or that goes back: those before it stay.
+        """
+        view = memoryview(data)
+        at = 0
+        while at + HEAD_SIZE <= len(view):
+            head = read_head(view, at)
+            after = at + head.length + 12
+            if head.length < HEAD_SIZE - 12 or head.magic != 2:
+                raise CorruptBatch(f"no batch at byte {at} of {len(view)}")
+            if after > len(view):
+                break
+            if crc_of(view, at, after) != head.crc:
+                raise CorruptBatch(f"the batch at offset {head.base_offset} fails its checksum")
+            if head.base_offset < self.end:
+                raise CorruptBatch(f"a batch at {head.base_offset}, where {self.end} is next")
+            self.append(view[at:after], head, head.base_offset, head.leader_epoch, now)
+            at = after
+        return self.end
+
+    def _replay(self, view: memoryview | bytes, head: BatchHead) -> None:
+        completed = self.producers.replay(view, 0, head)
+        if completed is not None and completed.is_aborted:
+            self.note_aborted(completed)
+
+    def note_aborted(self, txn: CompletedTxn) -> None:
+        """Enter an aborted transaction into the index of the segment that holds its marker."""
+        at = bisect_right(self.segments, txn.last_offset, key=_base_of) - 1
+        path, disk = self.segments[at].path(names.TXN_INDEX), self.context.disk
+        size = disk.size_of(path) if disk.exists(path) else 0
+        entry = AbortedTxn(
+            txn.producer_id, txn.first_offset, txn.last_offset, txn.last_stable_offset
+        )
+        disk.write_at(path, encode_entry(entry), size)
+
+    # ── rolling ─────────────────────────────────────────────────────────────────────────────────
+
+    def _segment_for(
+        self, base_offset: int, last: int, size: int, timestamp: int, now: int
+    ) -> Segment:
+        """The segment for the next batch: the active one, or a new one if that should roll.
+
+        Comes here whenever it might: the exact questions are asked off the common path.
+        """
+        segment, config = self.active, self.config
+        if segment.roll_at == UNKNOWN:
+            first = segment.first_timestamp() if segment.file.size else timestamp
+            if first >= 0:
+                jitter_max = min(config.segment_jitter_ms, config.segment_ms)
+                jitter = self.context.chance.between(0, jitter_max) if jitter_max > 0 else 0
+                segment.roll_at = first + config.segment_ms - jitter
+        if segment.roll_at == UNKNOWN:  # batches without timestamps count from the creation
+            waited = now - segment.created > config.segment_ms
+        else:
+            waited = timestamp > segment.roll_at
+        if (
+            segment.file.size + size > config.segment_bytes
+            or (waited and segment.file.size)
+            or last - segment.base > RELATIVE_OFFSET_MAX
+            or segment.index.is_full(config.segment_index_bytes)
+        ) and base_offset > segment.base:
+            return self.roll(now, base_offset)
+        return segment
+
+    def roll(self, now: int, base_offset: int | None = None) -> Segment:
+        """Seal the active segment and go on in a new one, which begins at the log's end.
+
+        Until the new one is there nothing has changed: a full disk leaves the log as it was.
+        """
+        base = self.end if base_offset is None else base_offset
+        sealed = self.active
+        try:
+            write_snapshot(self, base)
+            sealed.seal()
+            segment = Segment.create(self.context.disk, self.directory, base, now)
+        except OSError as error:
+            self.context.on_fault(self, error)
+            raise
+        self._names_synced = False
+        self._use_segments([*self.segments, segment])
+        self.context.indexes.touch(sealed)
+        self.context.on_roll(self)
+        return segment
+
+    def _use_segments(self, segments: list[Segment]) -> None:
+        self.segments = segments
+        self.active = segments[-1]
+        self._forget_places()
+
+    def _forget_places(self) -> None:
+        self._tail_offset = NOWHERE
+        self._tail_position = 0
+        self._hints: dict[int, int] = {}
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────
+
+    def read(
+        self, offset: int, size_max: int, ceiling: int, whole_first: bool = True
+    ) -> LogSlice | None:
+        """From the batch that holds `offset`, up to `size_max` bytes, nothing from `ceiling` on.
+
+        `ceiling` is an offset where a batch begins, or the end. None: nothing to read, or the
+        first batch is larger than `size_max`; with `whole_first` it comes whole nevertheless, or
+        a consumer with too small a limit would never get past it.
+        """
+        end = self.end
+        if not self.start <= offset <= end:
+            raise OffsetOutOfRange(f"offset {offset} is not within [{self.start}, {end}]")
+        if offset >= ceiling or offset == end:
+            return None
+        segment = self.active
+        if offset < segment.base:
+            return self._read_sealed(offset, size_max, ceiling, whole_first)
+        position = self._position_of(offset)
+        stop = segment.file.size if ceiling >= end else self._position_of(ceiling)
+        if stop - position <= size_max:
+            hints = self._hints
+            if len(hints) >= HINTS_MAX:
+                hints.clear()
+            hints[ceiling if ceiling < end else end] = stop  # where the reader goes on
+            return LogSlice(segment.file, position, stop - position) if stop > position else None
+        return _cut_slice(segment.file, position, size_max, whole_first)
+
+    def _position_of(self, offset: int) -> int:
+        """Where in the active segment the batch with `offset` begins."""
+        if offset >= self._tail_offset:
+            return self._tail_position
+        position = self._hints.get(offset)
+        return self.active.position_of(offset) if position is None else position
+
+    def _read_sealed(
+        self, offset: int, size_max: int, ceiling: int, whole_first: bool
+    ) -> LogSlice | None:
+        segments = self.segments
+        first = max(bisect_right(segments, offset, key=_base_of) - 1, 0)
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            if segment.base >= ceiling:
+                return None
+            if segment is not self.active:
+                self.context.indexes.touch(segment)
+            position = segment.position_of(offset)
+            if position == segment.file.size:
+                continue  # compaction took the rest of this segment
+            is_last = number + 1 == len(segments)
+            whole = ceiling >= (self.end if is_last else segments[number + 1].base)
+            stop = segment.file.size if whole else segment.position_of(ceiling)
+            if stop - position <= size_max:
+                size = stop - position
+                return LogSlice(segment.file, position, size) if size > 0 else None
+            return _cut_slice(segment.file, position, size_max, whole_first)
+        return None
+
+    def read_bytes(self, offset: int, size_max: int, ceiling: int | None = None) -> bytes:
+        """`read`, resolved: b"" where there is nothing."""
+        found = self.read(offset, size_max, self.end if ceiling is None else ceiling)
+        return found.read() if found else b""
+
+    def batches(
+        self, offset: int, end: int | None = None
+    ) -> Iterator[tuple[BatchHead, memoryview]]:
+        """Every whole batch from the one that holds `offset` to the end, for replay."""
+        end = self.end if end is None else end
+        segments = self.segments
+        for number in range(
+            max(bisect_right(segments, offset, key=_base_of) - 1, 0), len(segments)
+        ):
+            segment = segments[number]
+            if segment.base >= end:
+                return
+            position = segment.position_of(offset) if offset > segment.base else 0
+            for head, data in segment.batches(position, segment.file.size):
+                if head.base_offset >= end:
+                    return
+                yield head, data
+
+    # ── cutting ─────────────────────────────────────────────────────────────────────────────────
+
+    def truncate_to(self, offset: int, now: int = 0) -> None:
+        """Cut off `offset` and all behind it, producers and epochs included."""
+        if offset >= self.end:
+            return
+        if offset < self.segments[0].base:
+            self.truncate_all(offset, now)
+            return
+        self._lower_recovery_point(offset)
+        keep = bisect_right(self.segments, offset, key=_base_of)
+        gone, kept = self.segments[keep:], self.segments[:keep]
+        # From the newest down: a crash in between leaves a log without holes.
+        self._discard(gone[::-1], now)
+        self.context.indexes.forget(kept[-1])
+        kept[-1].truncate(offset, now)
+        self._truncate_txn_index(kept[-1], offset)
+        self._use_segments(kept)
+        self.end = offset
+        self.start = min(self.start, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.epochs.truncate_from_end(offset)
+        reload_producers(self, now)
+
+    def truncate_all(self, start_offset: int, now: int = 0) -> None:
+        """Forget everything and begin anew at `start_offset`."""
+        self._lower_recovery_point(start_offset)
+        self._discard(self.segments[::-1], now)
+        segment = Segment.create(self.context.disk, self.directory, start_offset, now)
+        self._names_synced = False
+        self._use_segments([segment])
+        self.start = self.end = start_offset
+        self.high_watermark = start_offset
+        self.epochs.clear()
+        self.producers.clear()
+
+    def _truncate_txn_index(self, segment: Segment, offset: int) -> None:
+        path, disk = segment.path(names.TXN_INDEX), self.context.disk
+        if disk.exists(path):
+            disk.write_at(path, b"", size_below(disk.read_bytes(path), offset))
+
+    def advance_start(self, offset: int) -> None:
+        """Records below `offset` are gone for readers; retention removes their segments later."""
+        invariant(offset <= self.end, "the log start may not pass the log end")
+        if offset > self.start:
+            self.start = offset
+            self.epochs.truncate_from_start(offset)
+
+    def drop_segments(self, count: int, now: int) -> None:
+        """Delete the oldest `count` segments; if that would be all, a new one begins at the end."""
+        if count == len(self.segments):
+            self.roll(now)
+        gone, kept = self.segments[:count], self.segments[count:]
+        self.advance_start(max(self.start, kept[0].base))
+        self._use_segments(kept)
+        self._discard(gone, now)
+
+    def replace_segments(self, new: list[Segment], old: list[Segment], now: int) -> None:
+        """Put compacted segments, whose files are marked `.swap`, in the place of others.
+
+        The old ones are renamed before the new ones take their names: who still reads an old
+        slice keeps reading the old bytes. A crash in between is finished by recovery, because the
+        `.swap` files are whole and synced.
+        """
+        kept = [segment for segment in self.segments if segment not in old]
+        self._discard(old, now, keep_snapshots={segment.base for segment in new})
+        for segment in new:
+            segment.remark("")
+        self._names_synced = False
+        self._use_segments(sorted([*kept, *new], key=_base_of))
+
+    def _discard(
+        self, segments: list[Segment], now: int, keep_snapshots: Container[int] = ()
+    ) -> None:
+        """Rename to `.deleted`; readers that hold a slice may finish until the delay is over."""
+        due = now + self.config.file_delete_delay_ms
+        for segment in segments:
+            self.context.indexes.forget(segment)
+            paths = segment.remark(names.DELETED, snapshot=segment.base not in keep_snapshots)
+            self.context.trash.add(due, paths, [segment])
+
+    # ── durability ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether a power cut now would lose nothing."""
+        return (
+            self.recovery_point == self.end and self._names_synced and self._epochs_unsaved is None
+        )
+
+    def sync(self, *, closing: bool = False) -> int:
+        """Make everything appended so far durable and answer its end. Blocks: call it in a worker.
+
+        Batches first, then indexes and snapshots of sealed segments, which are not scanned again
+        once they lie below the recovery point, then epochs, then names. Only after all of it may
+        the recovery point say so. The index of the active segment is left out, for it is made
+        anew after a crash, unless the log is `closing`.
+        """
+        truncations = self._truncations
+        end, segments = self.end, self.segments
+        try:
+            for segment in segments[self._first_unsynced(segments) :]:
+                self._sync_segment(segment, indexes=closing or segment is not segments[-1])
+            self._save_epochs(sync=True)
+            self._sync_names(segments[-1])
+        except OSError:
+            if self.active.file.closed:
+                return end  # the log was deleted meanwhile: nothing of it needs to last
+            raise
+        with _points:
+            if truncations == self._truncations and end > self.recovery_point:
+                self.recovery_point = end
+        return end
+
+    def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
+        try:
+            segment.file.sync()
+            if indexes:
+                for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX):
+                    if self.context.disk.exists(segment.path(suffix)):
+                        self.context.disk.sync_path(segment.path(suffix))
+        except OSError:
+            if segment.mark != names.DELETED:  # retention or truncation took it meanwhile
+                raise
+
+    def _first_unsynced(self, segments: list[Segment]) -> int:
+        return max(bisect_right(segments, self.recovery_point, key=_base_of) - 1, 0)
+
+    def _sync_names(self, active: Segment) -> None:
+        if self._names_synced:
+            return
+        self._names_synced = True  # before the call: a roll in between must be seen again
+        disk = self.context.disk
+        for name in (
+            names.stem(active.base) + names.SNAPSHOT,
+            names.stem(max(self._settled_end, 0)) + names.SNAPSHOT,
+            names.PARTITION_METADATA,
+            EPOCHS_FILE,
+        ):
+            if disk.exists(f"{self.directory}/{name}"):
+                disk.sync_path(f"{self.directory}/{name}")
+        disk.sync_directory(self.directory)
+        disk.sync_directory(os.path.dirname(self.directory))
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        with _points:
+            self._truncations += 1  # a sync under way speaks of bytes that are no longer there
+            self.recovery_point = min(self.recovery_point, offset)
+
+    def _epochs_changed(self, text: str) -> None:
+        # Written with the next sync, before the recovery point passes: until then a restart reads
+        # the epochs from the batches. An fsync for each new leader would stall a large node.
+        with _points:
+            self._epochs_unsaved = text
+
+    def _save_epochs(self, *, sync: bool) -> None:
+        with _points:
+            text, self._epochs_unsaved = self._epochs_unsaved, None
+        if text is not None:
+            path = f"{self.directory}/{EPOCHS_FILE}"
+            self.context.disk.write_atomic(path, text.encode(), sync=sync)
+
+    def write_indexes(self) -> None:
+        """Bring the active segment's index files up to date, for tools that look at them."""
+        index = self.active.index if self.active.index_loaded else None
+        if index is not None and len(index.offsets) > index.offsets_written:
+            self.active.write_index()
+
+    def settle(self) -> None:
+        """Write what is only in memory: producers, the active segment's index, epochs."""
+        if self.end > self._settled_end:
+            if len(self.producers) or snapshot_offsets(self):
+                write_snapshot(self, self.end)
+                self._names_synced = False
+            self._settled_end = self.end
+        self.active.seal()
+        self._save_epochs(sync=False)
+
+    def close(self) -> None:
+        """Write what is only in memory and hand the descriptors back. Does not sync."""
+        self.settle()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Hand the descriptors back and write nothing: the directory failed or is to go."""
+        for segment in self.segments:
+            self.context.indexes.forget(segment)
+            segment.close()
+
+
+def _cut_slice(file: File, position: int, size_max: int, whole_first: bool) -> LogSlice | None:
+    """A slice that is cut at `size_max`, where the first batch goes whole or not at all."""
+    first = 12 + int.from_bytes(file.pread(4, position + 8), "big")
+    if first > size_max:
+        return LogSlice(file, position, first) if whole_first else None
+    return LogSlice(file, position, size_max)
