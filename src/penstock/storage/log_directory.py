@@ -1,0 +1,90 @@
+"""One log directory: its lock, its identity, and whether its disk still works."""
+
+from __future__ import annotations
+
+import os
+
+from penstock.model.ids import Uuid, uuid_of, uuid_text
+from penstock.platform.chance import Chance
+from penstock.platform.directory_lock import DirectoryLock
+from penstock.platform.disk import Disk
+from penstock.storage.checkpoints import META_PROPERTIES, format_properties, parse_properties
+
+
+class WrongDirectory(ValueError):
+    """The directory belongs to another node or another cluster."""
+
+
+class LogDirectory:
+    """A directory of `log.dirs`. Offline means: its disk failed, and nothing in it is touched."""
+
+    __slots__ = ("_disk", "_lock", "error", "path", "uuid", "was_clean")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._lock: DirectoryLock | None = None
+        self.path = path
+        self.uuid = Uuid(bytes(16))
+        """`directory.id`, by which the controller knows where a replica lives."""
+        self.was_clean = False
+        """Whether the last stop was a clean one."""
+        self.error: OSError | None = None
+
+    @property
+    def online(self) -> bool:
+        return self.error is None
+
+    def open(self, node_id: int, cluster_id: str, chance: Chance) -> None:
+        """Lock the directory and check, or write, whose it is."""
+        self._disk.mkdir(self.path)
+        self._lock = DirectoryLock(self.path)
+        try:
+            self._check_identity(node_id, cluster_id, chance)
+        except (OSError, ValueError):
+            self.unlock()
+            raise
+
+    def _check_identity(self, node_id: int, cluster_id: str, chance: Chance) -> None:
+        path = os.path.join(self.path, META_PROPERTIES)
+        found = {}
+        if self._disk.exists(path):
+            found = parse_properties(self._disk.read_bytes(path).decode())
+            for key, wanted in (("node.id", str(node_id)), ("cluster.id", cluster_id)):
+                if found.get(key, wanted) != wanted:
+                    raise WrongDirectory(
+                        f"{path} says {key}={found[key]}, but this node has {key}={wanted}: "
+                        "give the node its own directory, or correct its configuration"
+                    )
+            if found.get("version", "1") != "1":
+                raise WrongDirectory(
+                    f"{path} has version {found['version']}, only 1 is known: "
+                    "it was written for ZooKeeper, or by a newer version"
+                )
+        if "directory.id" in found:
+            self.uuid = uuid_of(found["directory.id"])
+            return
+        self.uuid = chance.uuid()
+        values = {
+            "version": "1",
+            "cluster.id": cluster_id,
+            "node.id": str(node_id),
+            "directory.id": uuid_text(self.uuid),
+        }
+        self._disk.write_atomic(path, format_properties(values).encode())
+
+    def fail(self, error: OSError) -> None:
+        """The disk failed. The lock stays: nobody else should try either."""
+        self.error = error
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def read_meta(disk: Disk, directory: str) -> dict[str, str] | None:
+    """The properties in a directory's `meta.properties`, None if it has none yet."""
+    path = os.path.join(directory, META_PROPERTIES)
+    if not disk.exists(path):
+        return None
+    return parse_properties(disk.read_bytes(path).decode())
