@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from operator import is_
 from typing import TypeVar, cast
 
 from penstock.model.config.endpoints import Listener, Voter, listener_parts, voter_of
@@ -36,7 +37,7 @@ class NodeConfig:
     `load(path)` or `of(mapping)`; both raise ConfigProblems with everything that is wrong.
     """
 
-    __slots__ = ("__dict__", "_derived", "_lines", "_values", "texts")
+    __slots__ = ("__dict__", "_derived", "_layers", "_lines", "_overlaid", "_values", "texts")
 
     def __init__(self, texts: dict[str, str], values: dict[str, object], lines: dict[str, int]):
         self.texts: Mapping[str, str] = texts
@@ -44,6 +45,8 @@ class NodeConfig:
         self._values = values
         self._lines = lines
         self._derived: dict[str, object] = {}
+        self._layers: tuple[Mapping[str, str], ...] = ()
+        self._overlaid = self
 
     @classmethod
     def load(cls, path: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
@@ -84,9 +87,18 @@ class NodeConfig:
 
         What was altered while the node ran was checked then; an entry that does not parse now
         was stored by another version, and the node must start in spite of it: it is left out.
+        Layers are taken to be immutable, as those of a metadata image are: the last result is
+        kept, since thousands of topics ask for the same one.
         """
         if not any(layers):
             return self
+        if len(layers) == len(self._layers) and all(map(is_, layers, self._layers)):
+            return self._overlaid
+        self._overlaid = self._overlay(layers)
+        self._layers = layers
+        return self._overlaid
+
+    def _overlay(self, layers: tuple[Mapping[str, str], ...]) -> NodeConfig:
         texts = dict(self.texts)
         values = dict(self._values)
         for layer in layers:

@@ -86,6 +86,7 @@ _HONOURED_BROKER = frozenset(
         "queued.max.request.bytes",
         "queued.max.requests",
         "replica.high.watermark.checkpoint.interval.ms",
+        "request.timeout.ms",
         "security.inter.broker.protocol",
         "socket.listen.backlog.size",
         "socket.receive.buffer.bytes",
@@ -106,7 +107,7 @@ _PLANNED_BROKER = (
     "log.dir.failure.timeout.ms", "log.local.retention.", "max.connection.creation.rate",
     "metadata.max.idle.interval.ms", "num.replica.fetchers", "offset.metadata.max.bytes",
     "offsets.", "principal.builder.class", "quota.", "remote.", "replica.", "replication.quota.",
-    "request.timeout.ms", "rlmm.config.", "rsm.config.", "sasl.", "share.", "ssl.", "super.users",
+    "rlmm.config.", "rsm.config.", "sasl.", "share.", "ssl.", "super.users",
     "telemetry.", "transaction.", "transactional.", "unclean.leader.election.",
 )  # fmt: skip
 

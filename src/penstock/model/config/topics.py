@@ -18,6 +18,8 @@ from penstock.model.config.values import parse
 _FOLLOWS_RETENTION = -2
 """local.retention.*: as long as the topic itself."""
 
+_NOTHING: Mapping[str, str] = {}
+
 # Topic keys that several broker keys can set; NodeConfig knows which of them wins.
 _RESOLVED = {
     "retention.ms": "retention_ms",
@@ -55,7 +57,8 @@ def effective_topic_config(
     InvalidConfig if an override does not parse. Keys that are not known are left out: the
     metadata may have been written by a version that knows more.
     """
-    defaults = topic_defaults(node.overlaid(dynamic_default or {}, dynamic_broker or {}))
+    layers = (dynamic_default or _NOTHING, dynamic_broker or _NOTHING)
+    defaults = topic_defaults(node.overlaid(*layers))
     if not overrides:
         return defaults
     values = dict(defaults)
