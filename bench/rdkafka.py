@@ -1,0 +1,193 @@
+"""librdkafka, unmodified, without Python between it and the broker.
+
+confluent-kafka costs a microsecond or more per record in Python, which on two cores would make
+the client the bottleneck of every case. The same shared library is called here through ctypes with
+whole arrays of records, so that a thread of C does the work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import string
+import time
+from collections.abc import Mapping, Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from pathlib import Path
+
+import confluent_kafka
+
+ANY_PARTITION = -1
+_PRODUCER, _CONSUMER = 0, 1
+_FLAG_BLOCK, _FLAG_PARTITION = 0x4, 0x8
+_BEGINNING = -2
+_PARTITION_EOF = -191
+_CHUNK = 10_000
+_ERROR_BYTES = 512
+
+
+class Message(ctypes.Structure):
+    """rd_kafka_message_t."""
+
+    _fields_ = [
+        ("err", c_int),
+        ("topic", c_void_p),
+        ("partition", c_int32),
+        ("payload", c_void_p),
+        ("size", c_size_t),
+        ("key", c_void_p),
+        ("key_size", c_size_t),
+        ("offset", c_int64),
+        ("private", c_void_p),
+    ]
+
+
+def _load() -> ctypes.CDLL:
+    package = Path(confluent_kafka.__file__).parent
+    bundled = sorted(package.with_name("confluent_kafka.libs").glob("librdkafka*.so*"))
+    library = ctypes.CDLL(str(bundled[0]) if bundled else "librdkafka.so.1")
+    for name in ("conf_new", "new", "topic_new", "queue_new"):
+        getattr(library, f"rd_kafka_{name}").restype = c_void_p
+    library.rd_kafka_conf_set.argtypes = [c_void_p, c_char_p, c_char_p, c_char_p, c_size_t]
+    library.rd_kafka_new.argtypes = [c_int, c_void_p, c_char_p, c_size_t]
+    library.rd_kafka_topic_new.argtypes = [c_void_p, c_char_p, c_void_p]
+    library.rd_kafka_topic_destroy.argtypes = [c_void_p]
+    library.rd_kafka_produce_batch.argtypes = [c_void_p, c_int32, c_int, POINTER(Message), c_int]
+    library.rd_kafka_flush.argtypes = [c_void_p, c_int]
+    library.rd_kafka_outq_len.argtypes = [c_void_p]
+    library.rd_kafka_destroy.argtypes = [c_void_p]
+    library.rd_kafka_queue_new.argtypes = [c_void_p]
+    library.rd_kafka_queue_destroy.argtypes = [c_void_p]
+    library.rd_kafka_consume_start_queue.argtypes = [c_void_p, c_int32, c_int64, c_void_p]
+    library.rd_kafka_consume_stop.argtypes = [c_void_p, c_int32]
+    library.rd_kafka_consume_batch_queue.argtypes = [
+        c_void_p, c_int, POINTER(POINTER(Message)), c_size_t,
+    ]  # fmt: skip
+    library.rd_kafka_consume_batch_queue.restype = ctypes.c_ssize_t
+    library.rd_kafka_message_destroy.argtypes = [POINTER(Message)]
+    library.rd_kafka_query_watermark_offsets.argtypes = [
+        c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int,
+    ]  # fmt: skip
+    return library
+
+
+_library = _load()
+
+
+class ClientFailed(RuntimeError):
+    """librdkafka refused, or records did not arrive."""
+
+
+class Client:
+    """A librdkafka handle and the topics opened on it."""
+
+    def __init__(self, kind: int, bootstrap: str, config: Mapping[str, str]) -> None:
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        conf = _library.rd_kafka_conf_new()
+        for key, value in {"bootstrap.servers": bootstrap, "log_level": "3", **config}.items():
+            if _library.rd_kafka_conf_set(conf, key.encode(), value.encode(), error, _ERROR_BYTES):
+                raise ClientFailed(error.value.decode())
+        self._handle = _library.rd_kafka_new(kind, conf, error, _ERROR_BYTES)
+        if not self._handle:
+            raise ClientFailed(error.value.decode())
+        self._topics: dict[str, int] = {}
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def topic(self, name: str) -> int:
+        if name not in self._topics:
+            self._topics[name] = _library.rd_kafka_topic_new(self._handle, name.encode(), None)
+        return self._topics[name]
+
+    def close(self) -> None:
+        for topic in self._topics.values():
+            _library.rd_kafka_topic_destroy(topic)
+        _library.rd_kafka_destroy(self._handle)
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        low, high = c_int64(), c_int64()
+        failed = _library.rd_kafka_query_watermark_offsets(
+            self._handle, topic.encode(), partition, byref(low), byref(high), 10_000
+        )
+        if failed:
+            raise ClientFailed(f"no offsets of {topic}-{partition}: error {failed}")
+        return high.value
+
+
+class Payload:
+    """Records of one size, cut out of random letters (as Apache's performance tool makes them)."""
+
+    def __init__(self, size: int, count: int = _CHUNK) -> None:
+        chance = random.Random(size)
+        letters = chance.choices(string.ascii_uppercase.encode(), k=1 << 20)
+        self._pool = ctypes.create_string_buffer(bytes(letters) + bytes(size))
+        base = ctypes.addressof(self._pool)
+        self.messages = (Message * count)()
+        for message in self.messages:
+            message.partition = ANY_PARTITION
+            message.payload = base + chance.randrange(1 << 20)
+            message.size = size
+
+
+class Producer(Client):
+    """Sends arrays of records as fast as librdkafka takes them."""
+
+    def __init__(self, bootstrap: str, **config: str) -> None:
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        super().__init__(_PRODUCER, bootstrap, settings)
+
+    def send(
+        self, topic: str, payload: Payload, count: int, partition: int = ANY_PARTITION
+    ) -> None:
+        """Enqueue `count` records, waiting while librdkafka's queue is full."""
+        handle, size = self.topic(topic), len(payload.messages)
+        while count:
+            some = min(count, size)
+            taken = _library.rd_kafka_produce_batch(
+                handle, partition, _FLAG_BLOCK, payload.messages, some
+            )
+            if taken != some:
+                raise ClientFailed(f"{some - taken} of {some} records were not enqueued")
+            count -= some
+
+    def flush(self, seconds_max: float = 120) -> None:
+        """Wait until the broker has answered for every record."""
+        if _library.rd_kafka_flush(self._handle, int(seconds_max * 1000)):
+            raise ClientFailed(f"{_library.rd_kafka_outq_len(self._handle)} records unanswered")
+
+
+class Consumer(Client):
+    """Reads assigned partitions from their beginning."""
+
+    def __init__(self, bootstrap: str, **config: str) -> None:
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        super().__init__(_CONSUMER, bootstrap, settings)
+
+    def read(self, topic: str, partitions: Sequence[int], count: int, seconds_max: float) -> int:
+        """Read `count` records and return their bytes."""
+        handle, queue = self.topic(topic), _library.rd_kafka_queue_new(self._handle)
+        for partition in partitions:
+            _library.rd_kafka_consume_start_queue(handle, partition, _BEGINNING, queue)
+        batch = (POINTER(Message) * _CHUNK)()
+        destroy = _library.rd_kafka_message_destroy
+        size, deadline = 0, time.monotonic() + seconds_max
+        while count > 0:
+            got = _library.rd_kafka_consume_batch_queue(queue, 1000, batch, _CHUNK)
+            for index in range(got):
+                message = batch[index].contents
+                if message.err == 0:
+                    size += message.size
+                    count -= 1
+                elif message.err != _PARTITION_EOF:
+                    raise ClientFailed(f"consumer got error {message.err}")
+                destroy(batch[index])
+            if time.monotonic() > deadline:
+                raise ClientFailed(f"{count} records did not come in {seconds_max} s")
+        for partition in partitions:
+            _library.rd_kafka_consume_stop(handle, partition)
+        _library.rd_kafka_queue_destroy(queue)
+        return size
