@@ -11,7 +11,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from penstock.net.framing import FrameAssembly, FrameError, frame_length
 from penstock.net.outbox import Outbox, Part
@@ -97,14 +97,15 @@ class Connection(asyncio.BufferedProtocol):
     # -- asyncio's side ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # A cast, not a check: uvloop's transports do what asyncio's do and inherit nothing of them.
+        self.transport = cast(asyncio.Transport, transport)
         name = transport.get_extra_info("peername")
         if isinstance(name, tuple):
-            self.peer = (name[0], name[1])
+            # A socket for both families shows IPv4 clients as IPv6: rules know the plain form.
+            self.peer = (name[0].removeprefix("::ffff:"), name[1])
         secure = transport.get_extra_info("ssl_object") is not None
         sock: socket.socket | None = None if secure else transport.get_extra_info("socket")
-        self._outbox = Outbox(transport, sock, self._listener.loop, self._writable, self.abort)
+        self._outbox = Outbox(self.transport, sock, self._listener.loop, self._writable, self.abort)
         self.last_active = self._listener.loop.time()
         self._listener.admit(self)
 
@@ -123,6 +124,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.congested = True
 
     def resume_writing(self) -> None:
+        self.last_active = self._listener.loop.time()
         self._outbox.congested = False
         self._outbox.pump()
 
@@ -157,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
             if at != end or self._assembly.waiting:
                 self._assembly.keep(view[at:])
                 self._listener.watch_memory(self)
-        except (FrameError, CloseConnection) as problem:
+        except Exception as problem:  # noqa: BLE001 - told in the log; the others are served on
             self._refuse(problem)
 
     def _may_serve(self, frame: memoryview) -> bool:
@@ -196,6 +198,7 @@ class Connection(asyncio.BufferedProtocol):
         if problem is not None:
             self._refuse(problem)
             return
+        self.last_active = self._listener.loop.time()
         slot.reply = done.result()
         slot.ready = True
         slots = self._slots
@@ -238,6 +241,11 @@ class Connection(asyncio.BufferedProtocol):
     def idle(self) -> bool:
         """Whether no request is being served; part of one does not count as being served."""
         return not self._slots and self._outbox.empty
+
+    @property
+    def silent(self) -> bool:
+        """Whether only the client can make something happen: by asking, or by reading replies."""
+        return not self._slots
 
     def drain(self) -> None:
         """Take no new request, answer those that wait, then close."""

@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.net.buffers import BufferPool
 from penstock.net.connection import Connection, Service
@@ -122,24 +123,27 @@ class Listener:
     # -- idle connections -------------------------------------------------------------------
 
     def _plan_sweep(self) -> None:
+        if self.limits.idle_ms_max < 0:
+            return  # connections.max.idle.ms=-1: nobody is too quiet
         period = min(max(self.limits.idle_ms_max / 4000, 0.05), 60.0)
         self._sweep = self.loop.call_later(period, self._close_idle)
 
     def _close_idle(self) -> None:
         oldest = self.loop.time() - self.limits.idle_ms_max / 1000
         for connection in list(self.connections):
-            if connection.last_active < oldest and connection.idle:
+            if connection.last_active < oldest and connection.silent:
                 connection.abort()
         self._plan_sweep()
 
 
 def _bind(host: str, port: int, limits: Limits) -> socket.socket:
-    family, kind, proto, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    sock = socket.socket(family, kind, proto)
+    family, address = _resolve(host, port)
+    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # An empty host means every address of either family.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(host)))
         if limits.send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
         if limits.receive_buffer_bytes > 0:
@@ -149,3 +153,14 @@ def _bind(host: str, port: int, limits: Limits) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
+    if not host:
+        if socket.has_dualstack_ipv6():
+            return socket.AF_INET6, ("::", port)
+        return socket.AF_INET, ("0.0.0.0", port)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # "localhost" often has two addresses: Java binds the IPv4 one, so clients expect it there.
+    family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+    return family, address

@@ -163,10 +163,10 @@ class Outbox:
         while self._sent < part.size:
             position = part.position + self._sent
             ahead = min(part.size - self._sent, LOAD_BYTES_MAX)
-            if not _is_cached(part.file, position, ahead):
-                self._load(part.file, position, ahead)
-                return False
             try:
+                if not _is_cached(part.file, position, ahead):
+                    self._load(part.file, position, ahead)
+                    return False
                 count = self._copy_free(part.file, position, ahead)
                 if count < ahead:
                     count += self._copy(part.file, position + count, ahead - count)
@@ -198,15 +198,19 @@ class Outbox:
     def _load(self, file: SplicedFile, position: int, size: int) -> None:
         self._loading = True
         job = self._loop.run_in_executor(None, file.pread_waiting, size, position)
-        job.add_done_callback(self._loaded)
+        job.add_done_callback(lambda done: self._loaded(size, done))
 
-    def _loaded(self, job: asyncio.Future[bytes]) -> None:
+    def _loaded(self, size: int, job: asyncio.Future[bytes]) -> None:
         self._loading = False
         if self._transport.is_closing():
             return
         problem = job.exception()
         if problem is not None:
-            log.error("cannot read a slice", exc_info=problem)
+            log.error("cannot read a slice of a log", exc_info=problem)
+            self._fail()
+        elif len(job.result()) < size:
+            # Loading it again would find no more: the file was cut under its reader.
+            log.error("a slice of a log ends %d bytes early", size - len(job.result()))
             self._fail()
         else:
             self.pump()

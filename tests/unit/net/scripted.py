@@ -1,0 +1,161 @@
+"""A service that does what its frames say, and a client that speaks frames.
+
+The first byte of a frame is a command: `e` echo at once, `w` wait until the test releases it, `o`
+the same for a request that may overlap others, `n` no reply, `x` close, `!` our own fault, `s` a
+slice of the service's file between two bytes strings, `b` a large reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.net.buffers import BufferPool
+from penstock.net.connection import CloseConnection, Connection, Reply
+from penstock.net.listener import Limits, Listener
+from penstock.platform.disk import Disk, File
+
+LARGE_BYTES = 4_000_000
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Slice:
+    """A slice of a file, as storage hands them out."""
+
+    def __init__(self, file: File, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+
+class ScriptedService:
+    """Serves frames by their first byte and remembers the order in which they came."""
+
+    def __init__(self, file: File | None = None) -> None:
+        self.served: list[bytes] = []
+        self.waiting: dict[bytes, asyncio.Future[Reply | None]] = {}
+        self.file = file
+
+    def may_overlap(self, view: memoryview) -> bool:
+        return bytes(view[:1]) == b"o"
+
+    def serve(
+        self, connection: Connection, view: memoryview
+    ) -> Reply | asyncio.Future[Reply | None] | None:
+        body = bytes(view)
+        self.served.append(body)
+        match body[:1]:
+            case b"n":
+                return None
+            case b"x":
+                raise CloseConnection("asked to")
+            case b"!":
+                raise RuntimeError("a fault of our own")
+            case b"w" | b"o":
+                self.waiting[body] = asyncio.get_running_loop().create_future()
+                return self.waiting[body]
+            case b"b":
+                return bytearray(frame(b"b" * LARGE_BYTES))
+            case b"s":
+                return self._spliced()
+        return bytearray(frame(body))
+
+    def _spliced(self) -> Reply:
+        assert self.file is not None
+        size = self.file.size
+        head = bytearray(struct.pack(">i", 4 + size + 4) + b"head")
+        return [head, Slice(self.file, 0, size), bytearray(b"tail")]
+
+    def release(self, body: bytes) -> None:
+        """Answer a request that waits, with its own bytes."""
+        self.waiting.pop(body).set_result(bytearray(frame(body)))
+
+
+class Client:
+    """One connection that sends and receives frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, *bodies: bytes) -> None:
+        self.writer.write(b"".join(frame(body) for body in bodies))
+
+    async def receive(self) -> bytes:
+        async with asyncio.timeout(10):
+            size = struct.unpack(">i", await self.reader.readexactly(4))[0]
+            return await self.reader.readexactly(size)
+
+    async def is_closed(self) -> bool:
+        """Whether the server closes without another byte, soon."""
+        try:
+            async with asyncio.timeout(5):
+                return await self.reader.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+    async def hears_nothing(self) -> bool:
+        try:
+            async with asyncio.timeout(0.1):
+                await self.reader.read(1)
+        except TimeoutError:
+            return True
+        return False
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class Running:
+    """A listener on a free port, its service, and clients that close with it."""
+
+    def __init__(self, listener: Listener, service: ScriptedService) -> None:
+        self.listener = listener
+        self.service = service
+        self._clients: list[Client] = []
+
+    async def client(self) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.listener.port))
+        self._clients.append(client)
+        return client
+
+    def close_clients(self) -> None:
+        for client in self._clients:
+            client.close()
+
+
+@asynccontextmanager
+async def running(
+    limits: Limits | None = None,
+    service: ScriptedService | None = None,
+    memory_max: int = 1 << 30,
+) -> AsyncIterator[Running]:
+    service = service or ScriptedService()
+    listener = Listener("PLAINTEXT", service, BufferPool(memory_max), limits or Limits())
+    listener.bind("127.0.0.1", 0)
+    await listener.start()
+    node = Running(listener, service)
+    try:
+        yield node
+    finally:
+        node.close_clients()
+        await listener.stop(0)
+
+
+async def eventually(condition: object, seconds_max: float = 5.0) -> None:
+    """Wait until `condition()` holds."""
+    assert callable(condition)
+    async with asyncio.timeout(seconds_max):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def file_of(disk: Disk, path: str, content: bytes) -> File:
+    made = disk.open(path, create=True)
+    made.append(content)
+    return made

@@ -1,0 +1,348 @@
+"""One client's connection over a real socket, on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+
+from penstock.net.buffers import SHARED_BYTES
+from penstock.net.connection import SLOTS_MAX
+from penstock.net.listener import Limits
+from penstock.platform.disk import Disk
+from tests.unit.net.conftest import Run
+from tests.unit.net.scripted import (
+    LARGE_BYTES,
+    ScriptedService,
+    eventually,
+    file_of,
+    frame,
+    running,
+)
+
+
+def test_a_frame_is_served_and_answered(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"e1")
+            assert await client.receive() == b"e1"
+
+    run(scenario())
+
+
+def test_pipelined_frames_are_answered_in_order(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            bodies = [b"e%d" % number for number in range(500)]
+            client.send(*bodies)
+            assert [await client.receive() for _ in bodies] == bodies
+
+    run(scenario())
+
+
+def test_bytes_that_trickle_in_make_the_same_frames(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            for byte in frame(b"e-slow") + frame(b"e-again"):
+                client.writer.write(bytes([byte]))
+                await asyncio.sleep(0.001)
+            assert await client.receive() == b"e-slow"
+            assert await client.receive() == b"e-again"
+
+    run(scenario())
+
+
+def test_a_frame_larger_than_the_shared_buffer_comes_whole(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            body = b"e" + os.urandom(5 * SHARED_BYTES)
+            client.send(b"e-before", body, b"e-after")
+            assert await client.receive() == b"e-before"
+            assert await client.receive() == body
+            assert await client.receive() == b"e-after"
+            assert node.listener.pool.borrowed_bytes == 0
+
+    run(scenario())
+
+
+def test_a_waiting_request_holds_back_those_behind_it(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"w1", b"e2", b"e3")
+            await eventually(lambda: node.service.waiting)
+            assert await client.hears_nothing()
+            assert node.service.served == [b"w1"]
+            node.service.release(b"w1")
+            assert [await client.receive() for _ in range(3)] == [b"w1", b"e2", b"e3"]
+
+    run(scenario())
+
+
+def test_overlapping_requests_begin_together_and_are_answered_in_order(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"o1", b"o2", b"o3")
+            await eventually(lambda: len(node.service.waiting) == 3)
+            node.service.release(b"o3")
+            node.service.release(b"o2")
+            assert await client.hears_nothing()
+            node.service.release(b"o1")
+            assert [await client.receive() for _ in range(3)] == [b"o1", b"o2", b"o3"]
+
+    run(scenario())
+
+
+def test_nothing_overlaps_a_request_that_must_be_alone(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"o1", b"w2", b"o3")
+            await eventually(lambda: node.service.waiting)
+            assert await client.hears_nothing()
+            assert node.service.served == [b"o1"]
+            node.service.release(b"o1")
+            await eventually(lambda: b"w2" in node.service.waiting)
+            assert node.service.served == [b"o1", b"w2"]
+            node.service.release(b"w2")
+            await eventually(lambda: b"o3" in node.service.waiting)
+            node.service.release(b"o3")
+            assert [await client.receive() for _ in range(3)] == [b"o1", b"w2", b"o3"]
+
+    run(scenario())
+
+
+def test_a_request_without_a_reply_leaves_no_gap(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"n1", b"e2", b"n3", b"e4")
+            assert [await client.receive() for _ in range(2)] == [b"e2", b"e4"]
+
+    run(scenario())
+
+
+def test_the_number_of_waiting_requests_is_bounded(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            bodies = [b"o%d" % number for number in range(SLOTS_MAX + 50)]
+            client.send(*bodies)
+            await eventually(lambda: len(node.service.waiting) == SLOTS_MAX)
+            await asyncio.sleep(0.05)
+            assert len(node.service.waiting) == SLOTS_MAX
+            for body in bodies:
+                await eventually(lambda body=body: body in node.service.waiting)
+                node.service.release(body)
+            assert [await client.receive() for _ in bodies] == bodies
+
+    run(scenario())
+
+
+def test_a_client_that_does_not_read_is_not_read_from(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.writer.transport.pause_reading()
+            client.send(*[b"b"] * 50)
+            await asyncio.sleep(0.3)
+            # The kernel's buffers and one reply or two are all that is ever begun.
+            assert len(node.service.served) < 10
+            client.writer.transport.resume_reading()
+            for _ in range(50):
+                assert len(await client.receive()) == LARGE_BYTES
+
+    run(scenario())
+
+
+def test_a_client_may_close_its_sending_half_and_still_be_answered(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"w1", b"e2")
+            client.writer.write_eof()
+            await eventually(lambda: node.service.waiting)
+            node.service.release(b"w1")
+            assert [await client.receive() for _ in range(2)] == [b"w1", b"e2"]
+            assert await client.is_closed()
+
+    run(scenario())
+
+
+def test_a_large_reply_arrives_whole_after_a_half_close(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"b")
+            client.writer.write_eof()
+            await asyncio.sleep(0.1)
+            assert await client.receive() == b"b" * LARGE_BYTES
+            assert await client.is_closed()
+
+    run(scenario())
+
+
+def test_a_half_close_inside_a_frame_closes(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.writer.write(frame(b"e-whole") + frame(b"e-cut")[:6])
+            client.writer.write_eof()
+            assert await client.receive() == b"e-whole"
+            assert await client.is_closed()
+            await eventually(lambda: not node.listener.connections)
+            assert node.listener.pool.borrowed_bytes == 0
+
+    run(scenario())
+
+
+def test_a_client_that_goes_away_cancels_what_it_waited_for(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"w1")
+            await eventually(lambda: node.service.waiting)
+            sock = client.writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.writer.transport.abort()  # a reset: a mere end would be a half-close
+            await eventually(lambda: node.service.waiting[b"w1"].cancelled())
+            assert not node.listener.connections
+
+    run(scenario())
+
+
+def test_a_negative_length_closes_the_connection_and_no_other(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            bystander, client = await node.client(), await node.client()
+            client.writer.write(struct.pack(">i", -1))
+            assert await client.is_closed()
+            bystander.send(b"e1")
+            assert await bystander.receive() == b"e1"
+
+    run(scenario())
+
+
+def test_a_length_above_the_limit_closes_before_memory_is_taken(run: Run) -> None:
+    async def scenario() -> None:
+        async with running(Limits(frame_bytes_max=1000)) as node:
+            client = await node.client()
+            client.writer.write(struct.pack(">i", 1001))
+            assert await client.is_closed()
+            assert node.listener.pool.borrowed_bytes == 0
+
+    run(scenario())
+
+
+def test_replies_before_a_broken_frame_still_leave(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.writer.write(frame(b"e1") + struct.pack(">i", -5))
+            assert await client.receive() == b"e1"
+            assert await client.is_closed()
+
+    run(scenario())
+
+
+def test_the_service_may_ask_to_close(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"x", b"e2")
+            assert await client.is_closed()
+            assert node.service.served == [b"x"]
+
+    run(scenario())
+
+
+def test_our_own_fault_closes_its_connection_and_no_other(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            bystander, client = await node.client(), await node.client()
+            client.send(b"!", b"e2")
+            assert await client.is_closed()
+            bystander.send(b"e1")
+            assert await bystander.receive() == b"e1"
+
+    run(scenario())
+
+
+def test_our_own_fault_behind_a_waiting_request_closes_too(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"w1", b"!")
+            await eventually(lambda: node.service.waiting)
+            node.service.release(b"w1")
+            assert await client.receive() == b"w1"
+            assert await client.is_closed()
+
+    run(scenario())
+
+
+def test_a_waiting_request_that_fails_closes(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"w1")
+            await eventually(lambda: node.service.waiting)
+            node.service.waiting[b"w1"].set_exception(RuntimeError("a fault of our own"))
+            assert await client.is_closed()
+
+    run(scenario())
+
+
+def test_slices_of_files_arrive_between_the_bytes_around_them(run: Run, tmp_path: object) -> None:
+    async def scenario() -> None:
+        content = os.urandom(3_000_000)
+        service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", content))
+        async with running(service=service) as node:
+            client = await node.client()
+            client.send(b"e0", b"s", b"s", b"e3")
+            assert await client.receive() == b"e0"
+            for _ in range(2):
+                assert await client.receive() == b"head" + content + b"tail"
+            assert await client.receive() == b"e3"
+
+    run(scenario())
+
+
+def test_a_reader_that_stops_and_goes_on_gets_every_byte_of_a_slice(
+    run: Run, tmp_path: object
+) -> None:
+    async def scenario() -> None:
+        content = os.urandom(8_000_000)
+        service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", content))
+        async with running(service=service) as node:
+            client = await node.client()
+            client.writer.transport.pause_reading()
+            client.send(b"s", b"s", b"e2")
+            await asyncio.sleep(0.1)
+            client.writer.transport.resume_reading()
+            for _ in range(2):
+                assert await client.receive() == b"head" + content + b"tail"
+            assert await client.receive() == b"e2"
+
+    run(scenario())
+
+
+def test_a_slice_that_its_file_no_longer_holds_closes(run: Run, tmp_path: object) -> None:
+    async def scenario() -> None:
+        file = file_of(Disk(), f"{tmp_path}/data", b"x" * 100_000)
+        service = ScriptedService(file)
+        async with running(service=service) as node:
+            client = await node.client()
+            os.truncate(f"{tmp_path}/data", 10)
+            client.send(b"s")
+            async with asyncio.timeout(5):
+                received = await client.reader.read(-1)
+            assert len(received) < 100_000  # never filled up with bytes that are not the log's
+
+    run(scenario())
