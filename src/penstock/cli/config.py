@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.failure import USAGE, Failure, say
+from penstock.cli.failure import USAGE, Failure, complain, say
 from penstock.cli.options import (
     BOOTSTRAP_DEFAULT,
     WAIT_DEFAULT,
@@ -150,3 +150,29 @@ def unset(
 
 def _tell(entity: Entity, keys: list[str], dry_run: bool) -> None:
     say(f"{entity}: {'could change' if dry_run else 'changed'} {', '.join(keys)}")
+
+
+@config.command()
+def validate(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="server.properties, or the same keys as TOML.")
+    ],
+) -> None:
+    """Check a node's configuration file, and say everything that is wrong with it.
+
+    Keys that Penstock knows and does not use are named too; they are no mistakes.
+    """
+    from penstock.model.config import ConfigProblems, NodeConfig
+
+    try:
+        node = NodeConfig.load(file)
+    except OSError as error:
+        raise Failure(f"cannot read {file}: {error.strerror}") from None
+    except ConfigProblems as problems:
+        for problem in problems.problems:
+            complain(f"{file}: {problem}")
+        count = len(problems.problems)
+        raise Failure(f"{file} has {count} problem{'' if count == 1 else 's'}") from None
+    for notice in node.notices():
+        say(f"note: {notice}")
+    say(f"{file} is valid")
