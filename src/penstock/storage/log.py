@@ -7,31 +7,33 @@ files, not bytes.
 
 from __future__ import annotations
 
-import os
-import threading
 from bisect import bisect_right
 from collections.abc import Container, Iterator
-from operator import attrgetter
 
 from penstock.model.ids import TopicPartition
 from penstock.model.invariants import invariant
-from penstock.platform.disk import File
 from penstock.records.batch import CONTROL, HEAD_SIZE, BatchHead, crc_of, read_head
 from penstock.storage import names
 from penstock.storage.context import LogContext
-from penstock.storage.epochs import FILE_NAME as EPOCHS_FILE
 from penstock.storage.epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
-from penstock.storage.producer_reload import reload_producers, snapshot_offsets, write_snapshot
+from penstock.storage.log_slice import LogSlice, cut_slice
+from penstock.storage.log_sync import (
+    Unsynced,
+    is_synced,
+    lower_recovery_point,
+    points,
+    settle,
+    sync_log,
+)
+from penstock.storage.producer_reload import reload_producers, write_snapshot
 from penstock.storage.producers import CompletedTxn, Producers
-from penstock.storage.segment import RELATIVE_OFFSET_MAX, UNKNOWN, Segment
+from penstock.storage.segment import RELATIVE_OFFSET_MAX, UNKNOWN, Segment, base_of
+from penstock.storage.time_search import FoundOffset, find_first_since, find_youngest
 from penstock.storage.txn_index import AbortedTxn, encode_entry, size_below
 
 HINTS_MAX = 32
 NOWHERE = 1 << 63  # above every offset
-
-_base_of = attrgetter("base")
-_points = threading.Lock()  # recovery points are moved by workers and by the event loop
 
 
 class OffsetOutOfRange(LookupError):
@@ -42,40 +44,13 @@ class CorruptBatch(ValueError):
     """Bytes that were to be appended are no valid batches in offset order."""
 
 
-class LogSlice:
-    """A piece of a segment, for a response to carry: whole batches, but for the last one, which
-    may be cut where the reader's limit fell. Resolve it before the log is truncated."""
-
-    __slots__ = ("file", "position", "size")
-
-    def __init__(self, file: File, position: int, size: int) -> None:
-        self.file = file
-        self.position = position
-        self.size = size
-
-    def read(self) -> bytes:
-        """The bytes, waiting for the disk if they are cold."""
-        return self.file.pread(self.size, self.position)
-
-    def read_cached(self) -> bytes | None:
-        """The bytes, or None if they are not all in the page cache."""
-        return self.file.pread_cached(self.size, self.position)
-
-    def __repr__(self) -> str:
-        return f"LogSlice({self.file.path!r}, {self.position}, {self.size})"
-
-
 class Log:
     """The log of one partition. `storage.store` and `storage.recovery` make them."""
 
     __slots__ = (
-        "_epochs_unsaved",
         "_hints",
-        "_names_synced",
-        "_settled_end",
         "_tail_offset",
         "_tail_position",
-        "_truncations",
         "active",
         "config",
         "context",
@@ -91,6 +66,7 @@ class Log:
         "start",
         "topic",
         "topic_id",
+        "unsynced",
     )
 
     def __init__(
@@ -127,11 +103,8 @@ class Log:
         self.last_flush = 0
         """When `sync` last finished, for flush.ms; set by whoever drives it."""
         self.producers = Producers()
+        self.unsynced = Unsynced(names=not names_synced, settled_end=end if names_synced else -1)
         self.epochs = LeaderEpochs(self._epochs_changed, epochs_text)
-        self._epochs_unsaved: str | None = None
-        self._names_synced = names_synced
-        self._settled_end = end if names_synced else -1  # the end at which producers were written
-        self._truncations = 0
         self._forget_places()
 
     @property
@@ -142,6 +115,11 @@ class Log:
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(segment.file.size for segment in self.segments)
+
+    @property
+    def truncations(self) -> int:
+        """How often the log was cut: whoever works on it aside compares before and after."""
+        return self.unsynced.truncations
 
     @property
     def is_compacted(self) -> bool:
@@ -221,7 +199,7 @@ class Log:
 
     def note_aborted(self, txn: CompletedTxn) -> None:
         """Enter an aborted transaction into the index of the segment that holds its marker."""
-        at = bisect_right(self.segments, txn.last_offset, key=_base_of) - 1
+        at = bisect_right(self.segments, txn.last_offset, key=base_of) - 1
         path, disk = self.segments[at].path(names.TXN_INDEX), self.context.disk
         size = disk.size_of(path) if disk.exists(path) else 0
         entry = AbortedTxn(
@@ -272,7 +250,7 @@ class Log:
         except OSError as error:
             self.context.on_fault(self, error)
             raise
-        self._names_synced = False
+        self.unsynced.names = True
         self._use_segments([*self.segments, segment])
         self.context.indexes.touch(sealed)
         self.context.on_roll(self)
@@ -315,7 +293,7 @@ class Log:
                 hints.clear()
             hints[ceiling if ceiling < end else end] = stop  # where the reader goes on
             return LogSlice(segment.file, position, stop - position) if stop > position else None
-        return _cut_slice(segment.file, position, size_max, whole_first)
+        return cut_slice(segment.file, position, size_max, whole_first)
 
     def _position_of(self, offset: int) -> int:
         """Where in the active segment the batch with `offset` begins."""
@@ -328,7 +306,7 @@ class Log:
         self, offset: int, size_max: int, ceiling: int, whole_first: bool
     ) -> LogSlice | None:
         segments = self.segments
-        first = max(bisect_right(segments, offset, key=_base_of) - 1, 0)
+        first = max(bisect_right(segments, offset, key=base_of) - 1, 0)
         for number in range(first, len(segments)):
             segment = segments[number]
             if segment.base >= ceiling:
@@ -344,7 +322,7 @@ class Log:
             if stop - position <= size_max:
                 size = stop - position
                 return LogSlice(segment.file, position, size) if size > 0 else None
-            return _cut_slice(segment.file, position, size_max, whole_first)
+            return cut_slice(segment.file, position, size_max, whole_first)
         return None
 
     def read_bytes(self, offset: int, size_max: int, ceiling: int | None = None) -> bytes:
@@ -358,9 +336,7 @@ class Log:
         """Every whole batch from the one that holds `offset` to the end, for replay."""
         end = self.end if end is None else end
         segments = self.segments
-        for number in range(
-            max(bisect_right(segments, offset, key=_base_of) - 1, 0), len(segments)
-        ):
+        for number in range(max(bisect_right(segments, offset, key=base_of) - 1, 0), len(segments)):
             segment = segments[number]
             if segment.base >= end:
                 return
@@ -369,6 +345,14 @@ class Log:
                 if head.base_offset >= end:
                     return
                 yield head, data
+
+    def find_timestamp(self, timestamp: int) -> FoundOffset | None:
+        """The first record that is as young as `timestamp` or younger."""
+        return find_first_since(self, timestamp)
+
+    def find_max_timestamp(self) -> FoundOffset | None:
+        """The first of the records with the highest timestamp."""
+        return find_youngest(self)
 
     # ── cutting ─────────────────────────────────────────────────────────────────────────────────
 
@@ -379,8 +363,8 @@ class Log:
         if offset < self.segments[0].base:
             self.truncate_all(offset, now)
             return
-        self._lower_recovery_point(offset)
-        keep = bisect_right(self.segments, offset, key=_base_of)
+        lower_recovery_point(self, offset)
+        keep = bisect_right(self.segments, offset, key=base_of)
         gone, kept = self.segments[keep:], self.segments[:keep]
         # From the newest down: a crash in between leaves a log without holes.
         self._discard(gone[::-1], now)
@@ -396,10 +380,10 @@ class Log:
 
     def truncate_all(self, start_offset: int, now: int = 0) -> None:
         """Forget everything and begin anew at `start_offset`."""
-        self._lower_recovery_point(start_offset)
+        lower_recovery_point(self, start_offset)
         self._discard(self.segments[::-1], now)
         segment = Segment.create(self.context.disk, self.directory, start_offset, now)
-        self._names_synced = False
+        self.unsynced.names = True
         self._use_segments([segment])
         self.start = self.end = start_offset
         self.high_watermark = start_offset
@@ -410,6 +394,10 @@ class Log:
         path, disk = segment.path(names.TXN_INDEX), self.context.disk
         if disk.exists(path):
             disk.write_at(path, b"", size_below(disk.read_bytes(path), offset))
+
+    def _epochs_changed(self, text: str) -> None:
+        with points:
+            self.unsynced.epochs = text
 
     def advance_start(self, offset: int) -> None:
         """Records below `offset` are gone for readers; retention removes their segments later."""
@@ -438,8 +426,8 @@ class Log:
         self._discard(old, now, keep_snapshots={segment.base for segment in new})
         for segment in new:
             segment.remark("")
-        self._names_synced = False
-        self._use_segments(sorted([*kept, *new], key=_base_of))
+        self.unsynced.names = True
+        self._use_segments(sorted([*kept, *new], key=base_of))
 
     def _discard(
         self, segments: list[Segment], now: int, keep_snapshots: Container[int] = ()
@@ -453,84 +441,14 @@ class Log:
 
     # ── durability ──────────────────────────────────────────────────────────────────────────────
 
+    def sync(self, *, closing: bool = False) -> int:
+        """Make everything appended so far durable; answers its end. Blocks: for workers."""
+        return sync_log(self, closing=closing)
+
     @property
     def is_synced(self) -> bool:
         """Whether a power cut now would lose nothing."""
-        return (
-            self.recovery_point == self.end and self._names_synced and self._epochs_unsaved is None
-        )
-
-    def sync(self, *, closing: bool = False) -> int:
-        """Make everything appended so far durable and answer its end. Blocks: call it in a worker.
-
-        Batches first, then indexes and snapshots of sealed segments, which are not scanned again
-        once they lie below the recovery point, then epochs, then names. Only after all of it may
-        the recovery point say so. The index of the active segment is left out, for it is made
-        anew after a crash, unless the log is `closing`.
-        """
-        truncations = self._truncations
-        end, segments = self.end, self.segments
-        try:
-            for segment in segments[self._first_unsynced(segments) :]:
-                self._sync_segment(segment, indexes=closing or segment is not segments[-1])
-            self._save_epochs(sync=True)
-            self._sync_names(segments[-1])
-        except OSError:
-            if self.active.file.closed:
-                return end  # the log was deleted meanwhile: nothing of it needs to last
-            raise
-        with _points:
-            if truncations == self._truncations and end > self.recovery_point:
-                self.recovery_point = end
-        return end
-
-    def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
-        try:
-            segment.file.sync()
-            if indexes:
-                for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX):
-                    if self.context.disk.exists(segment.path(suffix)):
-                        self.context.disk.sync_path(segment.path(suffix))
-        except OSError:
-            if segment.mark != names.DELETED:  # retention or truncation took it meanwhile
-                raise
-
-    def _first_unsynced(self, segments: list[Segment]) -> int:
-        return max(bisect_right(segments, self.recovery_point, key=_base_of) - 1, 0)
-
-    def _sync_names(self, active: Segment) -> None:
-        if self._names_synced:
-            return
-        self._names_synced = True  # before the call: a roll in between must be seen again
-        disk = self.context.disk
-        for name in (
-            names.stem(active.base) + names.SNAPSHOT,
-            names.stem(max(self._settled_end, 0)) + names.SNAPSHOT,
-            names.PARTITION_METADATA,
-            EPOCHS_FILE,
-        ):
-            if disk.exists(f"{self.directory}/{name}"):
-                disk.sync_path(f"{self.directory}/{name}")
-        disk.sync_directory(self.directory)
-        disk.sync_directory(os.path.dirname(self.directory))
-
-    def _lower_recovery_point(self, offset: int) -> None:
-        with _points:
-            self._truncations += 1  # a sync under way speaks of bytes that are no longer there
-            self.recovery_point = min(self.recovery_point, offset)
-
-    def _epochs_changed(self, text: str) -> None:
-        # Written with the next sync, before the recovery point passes: until then a restart reads
-        # the epochs from the batches. An fsync for each new leader would stall a large node.
-        with _points:
-            self._epochs_unsaved = text
-
-    def _save_epochs(self, *, sync: bool) -> None:
-        with _points:
-            text, self._epochs_unsaved = self._epochs_unsaved, None
-        if text is not None:
-            path = f"{self.directory}/{EPOCHS_FILE}"
-            self.context.disk.write_atomic(path, text.encode(), sync=sync)
+        return is_synced(self)
 
     def write_indexes(self) -> None:
         """Bring the active segment's index files up to date, for tools that look at them."""
@@ -540,17 +458,11 @@ class Log:
 
     def settle(self) -> None:
         """Write what is only in memory: producers, the active segment's index, epochs."""
-        if self.end > self._settled_end:
-            if len(self.producers) or snapshot_offsets(self):
-                write_snapshot(self, self.end)
-                self._names_synced = False
-            self._settled_end = self.end
-        self.active.seal()
-        self._save_epochs(sync=False)
+        settle(self)
 
     def close(self) -> None:
         """Write what is only in memory and hand the descriptors back. Does not sync."""
-        self.settle()
+        settle(self)
         self.abandon()
 
     def abandon(self) -> None:
@@ -558,11 +470,3 @@ class Log:
         for segment in self.segments:
             self.context.indexes.forget(segment)
             segment.close()
-
-
-def _cut_slice(file: File, position: int, size_max: int, whole_first: bool) -> LogSlice | None:
-    """A slice that is cut at `size_max`, where the first batch goes whole or not at all."""
-    first = 12 + int.from_bytes(file.pread(4, position + 8), "big")
-    if first > size_max:
-        return LogSlice(file, position, first) if whole_first else None
-    return LogSlice(file, position, size_max)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_right
-from operator import attrgetter
 
 from penstock.model.ids import TopicPartition
 from penstock.storage import names
@@ -23,11 +22,9 @@ from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.producer_reload import reload_producers
 from penstock.storage.scan import Scan, scan_segment
-from penstock.storage.segment import Segment
+from penstock.storage.segment import Segment, base_of
 
 logger = logging.getLogger(__name__)
-
-_base_of = attrgetter("base")
 
 
 def load_log(
@@ -54,7 +51,7 @@ def load_log(
     if clean:
         end = segments[-1].read_end()
     else:
-        at = max(bisect_right(segments, recovery_point, key=_base_of) - 1, 0)
+        at = max(bisect_right(segments, recovery_point, key=base_of) - 1, 0)
         first_scanned = segments[at].base
         segments, scans = _scan_from(context, segments, at, config)
         end = scans[-1].end

@@ -4,6 +4,9 @@ The last segment of a log is active and takes appends; the others are sealed. In
 active one live in memory and reach their files when it is sealed or closed: after a crash it is
 scanned anyway. Sealed ones read their indexes when somebody looks something up.
 
+Segments belong to the event loop's thread. A worker that reads one (compaction) does so within
+`with segment.file.pinned()`, which keeps the descriptor from being taken back under its hands.
+
 An index is believed only where the log bears it out: the batch an entry points at is looked at
 before it is used, so that a rotten index costs a rebuild and never a wrong answer.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterator
+from operator import attrgetter
 
 from penstock.platform.disk import Disk, File
 from penstock.records.batch import HEAD_SIZE, MAGIC, BatchHead, read_head
@@ -30,6 +34,9 @@ CHUNK = 1 << 20  # for passing over a whole segment
 _PLACE = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
 _PLACE_SIZE = _PLACE.size
 LENGTH_MIN = HEAD_SIZE - 12
+
+base_of = attrgetter("base")
+"""For bisecting a list of segments by offset."""
 
 
 class CorruptSegment(ValueError):
@@ -208,6 +215,8 @@ class Segment:
 
     def load_max_timestamp(self) -> None:
         """Learn the youngest timestamp: the last time entry, and whatever came after it."""
+        if self.max_timestamp != UNKNOWN:
+            return
         index = self.index
         if self.max_timestamp != UNKNOWN:
             return  # the index was rebuilt, which found it

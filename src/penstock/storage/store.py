@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.model.ids import ZERO_UUID, TopicPartition
+from penstock.model.ids import METADATA_TOPIC_ID, ZERO_UUID, TopicPartition
 from penstock.model.invariants import invariant
 from penstock.platform.chance import Chance, SystemChance
 from penstock.platform.clock import Clock, SystemClock
@@ -68,6 +68,8 @@ class LogStore:
         paths = dict.fromkeys(os.path.abspath(path) for path in directories)
         self.directories = [LogDirectory(self.disk, path) for path in paths]
         self.logs: dict[TopicPartition, Log] = {}
+        self.metadata_log: Log | None = None
+        """`__cluster_metadata-0`, once `open_metadata_log` was called. Not among `logs`."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As the checkpoints said at the start, for partitions that are about to begin."""
         self.clean_broker_epoch: int | None = None
@@ -168,6 +170,24 @@ class LogStore:
                 self.context.trash.add(0, [os.path.join(path, name)], [])
         return found
 
+    def open_metadata_log(self, config: LogConfig, directory: str | None = None) -> Log:
+        """The log of the metadata quorum, in the first directory unless another one is named.
+
+        Call it after `take`. It is read through at each start, as Kafka does: everything else
+        depends on it, and snapshots keep it short. Retention does not touch it.
+        """
+        key = TopicPartition(names.METADATA_TOPIC, 0)
+        path = f"{os.path.abspath(directory or self.directories[0].path)}/{key}"
+        self.disk.mkdir(path)
+        metadata = f"{path}/{names.PARTITION_METADATA}"
+        if not self.disk.exists(metadata):
+            text = checkpoints.format_partition_metadata(METADATA_TOPIC_ID)
+            self.disk.write_at(metadata, text.encode(), 0)
+        self.metadata_log = load_log(
+            self.context, key, METADATA_TOPIC_ID, path, config, clean=False, now=self.clock.now()
+        )
+        return self.metadata_log
+
     # ── logs come and go ────────────────────────────────────────────────────────────────────────
 
     def get(self, topic: str, partition: int) -> Log | None:
@@ -220,10 +240,10 @@ class LogStore:
                 counts[where] += 1
         return min(online, key=lambda each: counts[each.path])
 
-    def directory_of(self, log: Log) -> LogDirectory:
-        """Where a log lives."""
+    def directory_of(self, log: Log) -> LogDirectory | None:
+        """Where a log lives; None for a metadata log that has a place of its own."""
         path = os.path.dirname(log.directory)
-        return next(each for each in self.directories if each.path == path)
+        return next((each for each in self.directories if each.path == path), None)
 
     def delete(self, partition: TopicPartition) -> None:
         """Drop a log: renamed at once, so that it never comes back; its files go after a delay."""
@@ -249,6 +269,15 @@ class LogStore:
                 yield retain(log, now)
             except OSError as error:
                 self._on_fault(log, error)
+
+    def flush_due(self, now: int) -> list[Log]:
+        """Logs whose flush.ms has passed with something unsynced: hand them to a `GroupCommit`."""
+        due = []
+        for log in self.logs.values():
+            if log.end > log.recovery_point and now - log.last_flush >= log.config.flush_ms:
+                log.last_flush = now
+                due.append(log)
+        return due
 
     def take_trash(self, now: int) -> Callable[[], None] | None:
         """Work for a worker: remove files whose delay is over. None if there are none."""
@@ -301,14 +330,25 @@ class LogStore:
     # ── failing ─────────────────────────────────────────────────────────────────────────────────
 
     def _on_fault(self, log: Log, error: OSError) -> None:
-        if log.topic_partition in self.logs:
-            self._report(self.directory_of(log), error)
+        directory = self.directory_of(log)
+        is_ours = log is self.metadata_log or self.logs.get(log.topic_partition) is log
+        if directory is not None and is_ours:  # else it was deleted while somebody still wrote
+            self._report(directory, error)
 
     def _report(self, directory: LogDirectory, error: OSError) -> None:
-        """A full disk may have room again tomorrow; any other failure takes the directory down."""
+        """A full disk may have room again; any other failure takes the directory down."""
         if error.errno in FULL:
             logger.error("%s is full: %s", directory.path, error)
         else:
+            self.fail_directory(directory, error)
+
+    def sync_failed(self, log: Log, error: OSError) -> None:
+        """For `GroupCommit`: after a failed fsync nobody knows what is durable, so all of it goes.
+
+        Whatever the error, ENOSPC included: the kernel may have dropped the pages.
+        """
+        directory = self.directory_of(log)
+        if directory is not None:
             self.fail_directory(directory, error)
 
     def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
@@ -336,7 +376,7 @@ class LogStore:
         if clean:
             self._settle_all()
             self.checkpoint_pass()
-        for log in self.logs.values():
+        for log in [*self.logs.values(), *([self.metadata_log] if self.metadata_log else [])]:
             log.abandon()
         for directory in self.directories:
             if clean and directory.online:
@@ -350,6 +390,8 @@ class LogStore:
     def _settle_all(self) -> None:
         """Write and sync every log. Threads let the file system join their syncs into one."""
         logs = list(self.logs.values())
+        if self.metadata_log is not None:
+            logs.append(self.metadata_log)
         for log in logs:
             try:
                 log.settle()
@@ -358,7 +400,7 @@ class LogStore:
         with ThreadPoolExecutor(CLOSING_THREADS) as threads:
             for log, failure in zip(logs, threads.map(_sync_closing, logs), strict=True):
                 if failure is not None:
-                    self._on_fault(log, failure)
+                    self.sync_failed(log, failure)
 
 
 def _sync_closing(log: Log) -> OSError | None:
