@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import crc32c
 
-PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 1, 3, 18, 19
-PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION, CREATE_TOPICS_VERSION = 7, 4, 1, 2
+PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 0, 1, 3, 18, 19, 20
+PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 7, 4, 1
+CREATE_TOPICS_VERSION, DELETE_TOPICS_VERSION = 2, 1
 
 _REQUEST_HEAD = struct.Struct(">hhi")
 _BATCH_HEAD = struct.Struct(">qiibIhiqqqhii")
@@ -164,22 +165,37 @@ def metadata(wire: Wire) -> dict[str, TopicState]:
     return topics
 
 
-def create_topic(
+def ask_topic(
     wire: Wire, name: str, partitions: int = 1, config: dict[str, str] | None = None
 ) -> int:
-    """Create a topic, wait until it is led, and return the error code."""
+    """Create a topic and return the error code."""
     settings = array(string(key) + string(value) for key, value in (config or {}).items())
     topic = string(name) + struct.pack(">ih", partitions, 1) + array([]) + settings
     body = array([topic]) + struct.pack(">i?", 30_000, False)
     answer = wire.call(CREATE_TOPICS, CREATE_TOPICS_VERSION, body)
     answer.int32(), answer.int32(), answer.string()
-    error = answer.int16()
+    return answer.int16()
+
+
+def create_topic(
+    wire: Wire, name: str, partitions: int = 1, config: dict[str, str] | None = None
+) -> int:
+    """Create a topic, wait until it is led, and return the error code."""
+    error = ask_topic(wire, name, partitions, config)
     deadline = time.monotonic() + 10
     # Metadata may speak of a leader a moment before the leader itself knows.
     while error == 0 and any(fetch(wire, name, 0, each).error for each in range(partitions)):
         assert time.monotonic() < deadline, f"{name} was created but is not led"
         time.sleep(0.01)
     return error
+
+
+def delete_topic(wire: Wire, name: str) -> int:
+    """Delete a topic and return the error code."""
+    body = array([string(name)]) + struct.pack(">i", 30_000)
+    answer = wire.call(DELETE_TOPICS, DELETE_TOPICS_VERSION, body)
+    answer.int32(), answer.int32(), answer.string()
+    return answer.int16()
 
 
 class Produced(NamedTuple):

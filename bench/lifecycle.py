@@ -1,0 +1,115 @@
+"""The cases that start, fill and kill brokers of their own."""
+
+from __future__ import annotations
+
+import time
+
+from bench.model import Case, Criterion, Kind, Measures, Scale
+from bench.process import Spent, memory_mb
+from bench.rdkafka import ClientFailed, Payload, Producer
+from tests.oracle import wire
+from tests.oracle.nodes import Node
+
+TOPIC_PARTITIONS = 100
+FEW = 10
+BATCH_RECORDS = 100
+SECONDS_MAX = 300
+
+
+def start(node: Node, scale: Scale) -> Measures:
+    """From exec to the first answered Metadata request, on an empty data directory."""
+    node.launch()
+    seconds = _until_led(node, 0)
+    return {"seconds": seconds, "memory": memory_mb(node.pid)}
+
+
+def partitions(node: Node, scale: Scale) -> Measures:
+    """Create many partitions, write to all of them, kill the broker, and wait for it."""
+    node.start()
+    with wire.Wire(node.port, 60) as client:
+        wire.create_topic(client, "few", FEW)
+    batches = scale.partitions
+    _produce(node, ["few"], FEW, batches)  # unmeasured: a broker that just started is not itself
+    few = _produce(node, ["few"], FEW, batches)
+
+    topics = [f"many-{number}" for number in range(scale.partitions // TOPIC_PARTITIONS)]
+    begin = time.monotonic()
+    with wire.Wire(node.port, 120) as client:
+        for topic in topics:
+            if error := wire.ask_topic(client, topic, TOPIC_PARTITIONS):
+                raise ClientFailed(f"{node.name} refused to create {topic} with error {error}")
+    creation = _until_led(node, scale.partitions + FEW, begin)
+
+    _produce(node, topics, TOPIC_PARTITIONS, batches)
+    many = _produce(node, topics, TOPIC_PARTITIONS, batches)
+    memory = memory_mb(node.pid)
+    node.kill()
+    node.launch()
+    restart = _until_led(node, scale.partitions + FEW)
+    return {
+        "creation": creation,
+        "growth": many / few,
+        "memory": memory,
+        "restart": restart,
+        "memory_restarted": memory_mb(node.pid),
+    }
+
+
+def _produce(node: Node, topics: list[str], each: int, batches: int) -> float:
+    """Broker CPU for so many batches of one size, dealt out evenly over all partitions."""
+    payload = Payload(100, count=BATCH_RECORDS)
+    places = [(topic, number) for number in range(each) for topic in topics]
+    with Producer(
+        node.bootstrap,
+        linger_ms="50",
+        batch_num_messages=str(BATCH_RECORDS),
+        queue_buffering_max_messages="2000000",
+    ) as producer:
+        for topic in topics:
+            producer.send(topic, payload, 1, 0)  # connects, and learns who leads
+        producer.flush(SECONDS_MAX)
+        spent = Spent.now(node.pid)
+        for number in range(batches):
+            topic, partition = places[number % len(places)]
+            producer.send(topic, payload, BATCH_RECORDS, partition)
+        producer.flush(SECONDS_MAX)
+        return spent.since()
+
+
+def _until_led(node: Node, count: int, begin: float | None = None) -> float:
+    """Seconds from `begin` (or the node's exec) until Metadata tells of `count` led partitions."""
+    begin = node.started_at if begin is None else begin
+    while time.monotonic() - begin < SECONDS_MAX:
+        try:
+            with wire.Wire(node.port, 30) as client:
+                if _led(client) >= count:
+                    return time.monotonic() - begin
+        except (ConnectionError, TimeoutError):
+            pass  # not listening yet
+        if not node.running:
+            raise ClientFailed(f"{node.name} ended:\n{node.output()[-2000:]}")
+        time.sleep(0.002 if count == 0 else 0.1)
+    raise ClientFailed(f"{node.name} led fewer than {count} partitions after {SECONDS_MAX} s")
+
+
+def _led(client: wire.Wire) -> int:
+    topics = wire.metadata(client).values()
+    return sum(leader >= 0 for topic in topics for leader in topic.leaders.values())
+
+
+CASES = [
+    Case(
+        "start", "process start to first answered Metadata", start,
+        (Criterion("seconds", "time", "s", Kind.RATIO_MAX, 1 / 8),),
+        own_node=True, warm_ups=0,
+    ),
+    Case(
+        "partitions", "10,000 partitions", partitions,
+        (Criterion("growth", "produce CPU against 10 partitions", "x", Kind.OWN_MAX, 1.2),
+         Criterion("creation", "creation", "s", Kind.RATIO_MAX, 1.0),
+         Criterion("restart", "restart after kill -9", "s", Kind.RATIO_MAX, 1.0),
+         Criterion("memory", "memory (RSS)", "MB", Kind.RATIO_MAX, 1 / 3),
+         Criterion("memory_restarted", "memory (RSS) after restart", "MB", Kind.RATIO_MAX, 1 / 3)),
+        own_node=True, warm_ups=0,
+    ),
+]  # fmt: skip
