@@ -94,7 +94,8 @@ def looks_inside(rules: RecordRules, head: BatchHead, now: int) -> bool:
     return (
         (rules.codec >= 0 and rules.codec != head.attributes & COMPRESSION_MASK)
         or (head.max_timestamp - now > rules.after_max_ms and not rules.append_time)
-        or rules.always
+        or rules.keys_required
+        or (rules.before_max_ms < FOREVER and not rules.append_time)
     )
 
 
