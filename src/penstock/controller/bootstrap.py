@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.metadata.configs import BROKER
 from penstock.metadata.levels import (
-    DEFAULT_LEVELS,
     ELR_VERSION,
     METADATA_TRANSACTIONS_FROM,
     METADATA_VERSION,
@@ -19,17 +18,7 @@ from penstock.protocol.generated.metadata_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-
-def feature_records(levels: Mapping[str, int] = DEFAULT_LEVELS) -> list[Any]:
-    """What formatting writes: metadata.version first, since it says how to read the others."""
-    first = {METADATA_VERSION: levels[METADATA_VERSION]} if METADATA_VERSION in levels else {}
-    return [
-        FeatureLevelRecord(name=name, feature_level=level)
-        for name, level in {**first, **dict(sorted(levels.items()))}.items()
-        if level
-    ]
+    from collections.abc import Sequence
 
 
 def first_records(formatted: Sequence[Any], isr_min: int) -> list[Any]:

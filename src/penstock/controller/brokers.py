@@ -295,7 +295,12 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Dec
 
 def fence_stale(context: Context) -> Decision | None:
     """Fence one broker that has been silent too long; the next call sees what that did."""
-    unfenced = [b.id for b in context.image.cluster.brokers.values() if not b.fenced]
+    unfenced = [
+        broker.id
+        for broker in context.image.cluster.brokers.values()
+        # The broker in this process is as alive as the controller that would fence it.
+        if not broker.fenced and broker.id != context.settings.node_id
+    ]
     for broker_id in context.sessions.stale(unfenced, context.now):
         broker = context.image.cluster.brokers[broker_id]
         return Decision(fence(context, broker), None, atomic=False)

@@ -27,49 +27,55 @@ class Published(NamedTuple):
 class ImageLoader:
     """Folds committed batches into images.
 
-    A metadata transaction may span batches: what it says is seen whole at its end, or not at all.
-    Outside a transaction a batch is the unit of change.
+    `replay` takes batches, any number of them; `publish` makes the next image of what they said,
+    so that a long log is folded once and not batch by batch. What a metadata transaction says
+    waits for its end, which may come many batches later, and is dropped if it is aborted.
     """
 
-    __slots__ = ("_delta", "_open", "image")
+    __slots__ = ("_delta", "_epoch", "_offset", "_waiting", "image")
 
     def __init__(self, image: MetadataImage = EMPTY) -> None:
         self.image = image
-        self._delta: MetadataDelta | None = None
-        self._open = False
+        self._delta = MetadataDelta(image)
+        self._offset = image.offset
+        self._epoch = image.epoch
+        self._waiting: list[Any] | None = None
 
     @property
     def in_transaction(self) -> bool:
-        return self._open
+        return self._waiting is not None
 
-    def load(self, records: Sequence[Any], base_offset: int, epoch: int) -> list[Published]:
-        """Fold one batch in; returns the images that became visible, oldest first."""
-        published: list[Published] = []
-        offset = base_offset - 1
+    def replay(self, records: Sequence[Any], last_offset: int, epoch: int) -> None:
+        """Take one committed batch; one without metadata records only moves the offset on."""
         for record in records:
             key = record.API_KEY
             if key == BEGIN_TRANSACTION:
-                invariant(not self._open, "a metadata transaction began inside another")
-                self._publish(offset, epoch, published)
-                self._open = True
-            elif key == ABORT_TRANSACTION:
-                invariant(self._open, "a metadata transaction was aborted that never began")
-                self._delta, self._open = None, False
+                invariant(self._waiting is None, "a metadata transaction began inside another")
+                self._waiting = []
             elif key == END_TRANSACTION:
-                invariant(self._open, "a metadata transaction ended that never began")
-                self._open = False
-                self._publish(offset + 1, epoch, published)
+                self._delta.replay_all(self._ended())
+            elif key == ABORT_TRANSACTION:
+                self._ended()
+            elif self._waiting is not None:
+                self._waiting.append(record)
             else:
-                if self._delta is None:
-                    self._delta = MetadataDelta(self.image)
                 self._delta.replay(record)
-            offset += 1
-        if not self._open:
-            self._publish(offset, epoch, published)
-        return published
+        self._offset = last_offset
+        self._epoch = epoch
 
-    def _publish(self, offset: int, epoch: int, published: list[Published]) -> None:
-        delta, self._delta = self._delta, None
-        if delta is not None:
-            self.image = delta.apply(offset, epoch)
-            published.append(Published(self.image, delta))
+    def _ended(self) -> list[Any]:
+        records, self._waiting = self._waiting, None
+        invariant(records is not None, "a metadata transaction ended that never began")
+        return records or []
+
+    def publish(self) -> Published:
+        """The image of everything replayed so far but for a transaction that is still open."""
+        delta = self._delta
+        self.image = delta.apply(self._offset, self._epoch)
+        self._delta = MetadataDelta(self.image)
+        return Published(self.image, delta)
+
+
+def whole(image: MetadataImage) -> Published:
+    """An image as news to somebody who knows nothing yet."""
+    return Published(image, MetadataDelta(EMPTY).replay_all(image.records()))

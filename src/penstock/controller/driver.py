@@ -1,0 +1,193 @@
+"""The controller that runs: one decision at a time, answered when it is committed.
+
+Deciding, appending and taking the new state as decided happen in one step without a pause, so
+decisions are serial although many of them wait for the disk together. Images become visible in
+the order of the log, and before the answer to the request that made them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from penstock.controller.bootstrap import first_records
+from penstock.controller.decision import RECORDS_MAX, Decision
+from penstock.controller.machine import HANDLERS
+from penstock.controller.quorum import describe_quorum
+from penstock.metadata.image import EMPTY, MetadataImage
+from penstock.metadata.levels import METADATA_VERSION
+from penstock.metadata.loader import Published, whole
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated.metadata_records import AbortTransactionRecord
+from penstock.raft.driver import NotLeader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.controller.machine import Controller
+    from penstock.metadata.delta import MetadataDelta
+    from penstock.platform.chance import Chance
+    from penstock.platform.clock import Clock
+    from penstock.raft.driver import RaftDriver
+
+    Subscriber = Callable[[MetadataImage, MetadataDelta], None]
+
+log = logging.getLogger("penstock.controller")
+
+_NEWEST_VERSION = 1 << 15
+"""Of a request that was made in this process: it has every field that there is."""
+
+
+class ControllerDriver:
+    """Serves the requests that change metadata, and tells subscribers what changed."""
+
+    def __init__(
+        self,
+        raft: RaftDriver,
+        machine: Controller,
+        clock: Clock,
+        chance: Chance,
+        bootstrap: Sequence[Any] = (),
+    ) -> None:
+        self.raft = raft
+        self.image = EMPTY
+        """The latest committed state."""
+        self._machine = machine
+        self._clock = clock
+        self._chance = chance
+        self._bootstrap = bootstrap
+        self._decided: deque[tuple[int, Published]] = deque()
+        """Images that become visible when the log is committed up to a given end."""
+        self._subscribers: list[Subscriber] = []
+        self._check: asyncio.TimerHandle | None = None
+
+    # -- starting and stopping --------------------------------------------------------------------
+
+    async def start(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
+        """Take the lead, and give a new cluster its first records."""
+        loaded = self.raft.load()
+        torn = self.raft.journal.loader.in_transaction
+        await self.raft.start(self._on_commit, on_failure)
+        if not self.raft.leading:
+            raise NotLeader("a quorum of several voters is not served yet")
+        self._machine.take_over(loaded.image, self._clock.monotonic())
+        self._publish(loaded)
+        first: list[Any] = [AbortTransactionRecord(reason="its leader failed")] if torn else []
+        if not loaded.image.features.levels:
+            first += first_records(self._bootstrap, self._machine.settings.isr_min_default)
+        if first:
+            await self.raft.committed(self._propose(first))
+        self._schedule_check()
+
+    async def close(self) -> None:
+        """Let what was decided be committed, then let go of the log."""
+        if self._check is not None:
+            self._check.cancel()
+        await self.raft.close()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    async def handle(
+        self, api_key: int, request: Any, *, version: int = _NEWEST_VERSION, **_: Any
+    ) -> Any:
+        """The response to a request, once everything that it says is committed.
+
+        NotLeader if another node should be asked.
+        """
+        if api_key == ApiKey.DESCRIBE_QUORUM:
+            return describe_quorum(self.raft, self.image, request, self._clock.now())
+        if not self.raft.leading:
+            raise NotLeader(f"node {self.raft.node_id} is not the active controller")
+        decision = self._machine.decide(
+            api_key,
+            request,
+            now=self._clock.monotonic(),
+            chance=self._chance,
+            next_offset=self.raft.next_offset,
+            version=version,
+        )
+        await self.raft.committed(self._enact(decision))
+        if api_key in _HEARD_FROM:
+            self._schedule_check()
+        return decision.response
+
+    def handles(self, api_key: int) -> bool:
+        """Whether `handle` knows an API."""
+        return api_key in HANDLERS or api_key == ApiKey.DESCRIBE_QUORUM
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Tell of every committed change from now on, beginning with everything so far.
+
+        Subscribe before `start` if possible: what was loaded is then told as it was read.
+        """
+        self._subscribers.append(subscriber)
+        if self.image is not EMPTY:
+            subscriber(*whole(self.image))
+
+    # -- deciding and committing ------------------------------------------------------------------
+
+    def _enact(self, decision: Decision) -> int:
+        """Append a decision's records; answers the end that its response waits for."""
+        records = decision.records
+        if not records:
+            # Even a refusal speaks of state that others may not see yet: it waits for that.
+            return self._decided[-1][0] if self._decided else 0
+        if decision.atomic:
+            return self._propose(records)
+        end = 0
+        for at in range(0, len(records), RECORDS_MAX):
+            end = self._propose(records[at : at + RECORDS_MAX])
+        return end
+
+    def _propose(self, records: Sequence[Any]) -> int:
+        level = self._machine.image.features.levels.get(METADATA_VERSION)
+        if level is None:  # only the very first batch, which sets it
+            level = next((r.feature_level for r in records if r.API_KEY == 12), 0)
+        end = self.raft.propose(records, level)
+        delta = self._machine.apply(records, end - 1, self.raft.epoch)
+        self._decided.append((end, Published(self._machine.image, delta)))
+        return end
+
+    def _on_commit(self, high_watermark: int) -> None:
+        decided = self._decided
+        while decided and decided[0][0] <= high_watermark:
+            self._publish(decided.popleft()[1])
+        self.raft.snapshot_if_due(self.image)
+
+    def _publish(self, published: Published) -> None:
+        self.image = published.image
+        for subscriber in self._subscribers:
+            subscriber(published.image, published.delta)
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def _schedule_check(self) -> None:
+        """Look at the other brokers again when the first of them could have fallen silent."""
+        others = [
+            broker.id
+            for broker in self._machine.image.cluster.brokers.values()
+            if not broker.fenced and broker.id != self.raft.node_id
+        ]
+        due = self._machine.sessions.next_check(others)
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+        if due is not None:
+            wait = max(0, due - self._clock.monotonic()) / 1000
+            self._check = asyncio.get_running_loop().call_later(wait, self._fence_silent)
+
+    def _fence_silent(self) -> None:
+        self._check = None
+        if not self.raft.leading:
+            return
+        decision = self._machine.tick(
+            now=self._clock.monotonic(), chance=self._chance, next_offset=self.raft.next_offset
+        )
+        if decision is not None:
+            self._enact(decision)
+        self._schedule_check()
+
+
+_HEARD_FROM = frozenset({int(ApiKey.BROKER_REGISTRATION), int(ApiKey.BROKER_HEARTBEAT)})

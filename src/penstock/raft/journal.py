@@ -1,0 +1,186 @@
+"""The metadata log on disk: segments, snapshots and the vote, in one directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from penstock.metadata.loader import ImageLoader
+from penstock.model.ids import METADATA_TOPIC_ID, TopicPartition, uuid_text
+from penstock.raft import election_state
+from penstock.raft.batches import decode_controls, decode_records
+from penstock.raft.election_state import ElectionState
+from penstock.raft.format import METADATA_DIRECTORY
+from penstock.raft.snapshots import (
+    CorruptSnapshot,
+    Snapshot,
+    SnapshotId,
+    decode_snapshot,
+    list_snapshots,
+    remove_unfinished,
+)
+from penstock.raft.voters import DYNAMIC_FROM, Voters, voters_of
+from penstock.records import control
+from penstock.records.batch import CONTROL
+from penstock.storage import names
+from penstock.storage.recovery import load_log
+
+if TYPE_CHECKING:
+    from penstock.raft.settings import MetadataLogSettings
+    from penstock.storage.context import LogContext
+
+log = logging.getLogger("penstock.raft")
+
+PARTITION = TopicPartition(names.METADATA_TOPIC, 0)
+
+
+class Journal:
+    """Opens, replays and trims `__cluster_metadata-0`. Everything here blocks."""
+
+    __slots__ = (
+        "directory",
+        "disk",
+        "loader",
+        "log",
+        "settings",
+        "snapshot_id",
+        "timestamp",
+        "voters",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        root: str,
+        voters: Voters,
+        settings: MetadataLogSettings,
+        now: int,
+    ) -> None:
+        """Recover the log and fold it, newest snapshot first, into an image.
+
+        `voters` are the configured ones; those that the log names take their place.
+        """
+        self.disk = context.disk
+        self.settings = settings
+        self.directory = os.path.join(root, METADATA_DIRECTORY)
+        self.voters = voters
+        self.timestamp = 0
+        """Of the newest batch."""
+        self._prepare(root)
+        # Kafka's own recovery trusts nothing here either: the log is short, and it is everything.
+        self.log = load_log(
+            context,
+            PARTITION,
+            METADATA_TOPIC_ID,
+            self.directory,
+            settings.log_config,
+            clean=False,
+            now=now,
+        )
+        self.loader = ImageLoader()
+        self.snapshot_id = SnapshotId(0, 0)
+        """The newest snapshot, or where it would be."""
+        self._load_snapshot()
+        self._load_tail()
+
+    def _prepare(self, root: str) -> None:
+        if not self.disk.exists(self.directory):
+            self.disk.mkdir(self.directory)
+            self.disk.sync_directory(root)
+        remove_unfinished(self.disk, self.directory)
+        metadata = os.path.join(self.directory, names.PARTITION_METADATA)
+        if not self.disk.exists(metadata):
+            text = f"version: 0\ntopic_id: {uuid_text(METADATA_TOPIC_ID)}"
+            self.disk.write_atomic(metadata, text.encode())
+
+    def _load_snapshot(self) -> None:
+        found = self._newest_readable()
+        if found is None:
+            if self.log.start > 0:
+                raise CorruptSnapshot(
+                    f"{self.directory}: the log begins at {self.log.start} and no snapshot that "
+                    "can be read covers what was before; restore the directory from another voter"
+                )
+            return
+        self.snapshot_id, snapshot = found
+        end, epoch = self.snapshot_id
+        if snapshot.voters is not None:
+            self.voters = snapshot.voters
+        self.timestamp = snapshot.timestamp
+        self.loader.replay(snapshot.records, end - 1, epoch)
+        if self.log.end < end:
+            # The snapshot came from a leader, or the segments were lost: it stands for them.
+            self.log.truncate_all(end)
+        elif self.log.start > end:
+            raise CorruptSnapshot(
+                f"{self.directory}: nothing that can be read covers offsets {end} to "
+                f"{self.log.start}; restore the directory from another voter"
+            )
+
+    def _newest_readable(self) -> tuple[SnapshotId, Snapshot] | None:
+        for snapshot_id in reversed(list_snapshots(self.disk, self.directory)):
+            path = os.path.join(self.directory, snapshot_id.name)
+            try:
+                return snapshot_id, decode_snapshot(self.disk.read_bytes(path))
+            except CorruptSnapshot as error:
+                log.error("%s: %s; trying the one before", path, error)
+        return None
+
+    def _load_tail(self) -> None:
+        version = self.voters.kraft_version
+        first = max(self.snapshot_id.end, self.log.start)
+        for head, data in self.log.batches(first):
+            last = head.base_offset + head.last_offset_delta
+            self.timestamp = max(self.timestamp, head.max_timestamp)
+            if head.attributes & CONTROL:
+                for kind, message in decode_controls(head, data):
+                    if kind == control.KRAFT_VERSION:
+                        version = message.kraft_version
+                    elif kind == control.KRAFT_VOTERS:
+                        self.voters = voters_of(message, max(version, DYNAMIC_FROM))
+            self.loader.replay(decode_records(head, data), last, head.leader_epoch)
+
+    # -- the vote ---------------------------------------------------------------------------------
+
+    def read_election(self) -> ElectionState:
+        path = os.path.join(self.directory, election_state.FILE_NAME)
+        if not self.disk.exists(path):
+            return ElectionState()
+        return election_state.decode(self.disk.read_bytes(path))
+
+    def save_election(self, state: ElectionState) -> None:
+        """Durable when this returns."""
+        path = os.path.join(self.directory, election_state.FILE_NAME)
+        self.disk.write_atomic(path, election_state.encode(state, self.voters))
+
+    # -- trimming ---------------------------------------------------------------------------------
+
+    def trim(self, now: int) -> list[SnapshotId]:
+        """Drop what newer snapshots stand for, as far as retention says; answers what went.
+
+        The newest snapshot always stays, and so does every segment that it does not cover whole.
+        """
+        kept = list_snapshots(self.disk, self.directory)
+        gone: list[SnapshotId] = []
+        while len(kept) > 1 and self._expired(kept, now):
+            gone.append(kept.pop(0))
+        if not gone:
+            return gone
+        first = kept[0].end
+        if first > self.log.start:
+            self.log.advance_start(first)
+        covered = sum(1 for after in self.log.segments[1:] if after.base <= first)
+        if covered:
+            self.log.drop_segments(covered, now)
+        for snapshot_id in gone:
+            self.disk.remove(os.path.join(self.directory, snapshot_id.name))
+        return gone
+
+    def _expired(self, kept: list[SnapshotId], now: int) -> bool:
+        paths = [os.path.join(self.directory, each.name) for each in kept]
+        size = self.log.size + sum(self.disk.size_of(path) for path in paths)
+        if 0 <= self.settings.retention_bytes < size:
+            return True
+        age = now - self.disk.modified_ms(paths[0])
+        return 0 <= self.settings.retention_ms < age
