@@ -166,7 +166,7 @@ class ModuleEmitter:
 
 
 PRIMITIVES = (
-    "BUFFERS", "FRESH", "ZERO_UUID", "Buffer", "Splice", "Splices", "cut_short", "new",
+    "BUFFERS", "FRESH", "INT32S_SHORT", "PACK_INT32S", "UNPACK_INT32S", "ZERO_UUID", "Buffer", "Splice", "Splices", "cut_short", "new",
     "no_place", "null_refused", "read_compact_strings", "read_numbers", "read_strings",
     "read_uuids", "read_uvarint", "skip_tags", "write_compact_string", "write_numbers",
     "write_records", "write_string", "write_uvarint", "wrong_size",

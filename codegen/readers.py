@@ -158,6 +158,13 @@ class ReaderEmitter:
             with block("else:"):
                 add(f"{target} = read_uuids(view, at, n)")
                 add("at += n * 16")
+        elif slot.element == "int32":
+            with block("elif n < INT32S_SHORT:"):
+                add(f"{target} = list(UNPACK_INT32S[n](view, at))")
+                add("at += n * 4")
+            with block("else:"):
+                add(f'{target} = read_numbers(view, at, n, "i", 4)')
+                add("at += n * 4")
         elif slot.part is None:
             code, width = CODE[slot.element], WIDTH[slot.element]
             with block("else:"):

@@ -195,6 +195,13 @@ class WriterEmitter:
                 add(f"write_{compact}string({out}, text)")
         elif slot.element == "uuid":
             add(f'{out} += b"".join({value})')
+        elif slot.element == "int32":
+            # Replicas, in-sync replicas, partitions: short lists, and the bulk of metadata.
+            count = "n - 1" if slot.compact else "n"
+            with block("if n < INT32S_SHORT:"):
+                add(f"{out} += PACK_INT32S[{count}](*{value})")
+            with block("else:"):
+                add(f'write_numbers({out}, {value}, "i")')
         elif slot.part is None:
             add(f'write_numbers({out}, {value}, "{CODE[slot.element]}")')
         else:

@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -171,6 +174,9 @@ def read_AddPartitionsToTxnTopic_0(view: memoryview, at: int) -> tuple[AddPartit
     at += 4
     if n < 0:
         raise null_refused("AddPartitionsToTxnTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -184,7 +190,10 @@ def write_AddPartitionsToTxnTopic_0(it: AddPartitionsToTxnTopic, out: bytearray)
     out += raw
     n = len(it.partitions)
     out += pack_i(n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
 
 
 def read_AddPartitionsToTxnRequest_0(view: memoryview, at: int) -> tuple[AddPartitionsToTxnRequest, int]:
@@ -250,6 +259,9 @@ def read_AddPartitionsToTxnTopic_3(view: memoryview, at: int) -> tuple[AddPartit
     n -= 1
     if n < 0:
         raise null_refused("AddPartitionsToTxnTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -275,7 +287,10 @@ def write_AddPartitionsToTxnTopic_3(it: AddPartitionsToTxnTopic, out: bytearray)
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 

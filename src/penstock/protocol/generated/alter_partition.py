@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -169,6 +172,9 @@ def read_AlterPartitionRequestPartitionData_2(view: memoryview, at: int) -> tupl
     n -= 1
     if n < 0:
         raise null_refused("AlterPartitionRequestPartitionData.new_isr")
+    elif n < INT32S_SHORT:
+        it.new_isr = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.new_isr = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -190,7 +196,10 @@ def write_AlterPartitionRequestPartitionData_2(it: AlterPartitionRequestPartitio
     else:
         out += pack_ii(it.partition_index, it.leader_epoch)
         write_uvarint(out, n)
-    write_numbers(out, it.new_isr, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.new_isr)
+    else:
+        write_numbers(out, it.new_isr, "i")
     out += pack_bi_(it.leader_recovery_state, it.partition_epoch)
 
 
@@ -412,6 +421,9 @@ def read_AlterPartitionResponsePartitionData_2(view: memoryview, at: int) -> tup
     n -= 1
     if n < 0:
         raise null_refused("AlterPartitionResponsePartitionData.isr")
+    elif n < INT32S_SHORT:
+        it.isr = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -431,7 +443,10 @@ def write_AlterPartitionResponsePartitionData_2(it: AlterPartitionResponsePartit
     else:
         out += pack_ihii(it.partition_index, it.error_code, it.leader_id, it.leader_epoch)
         write_uvarint(out, n)
-    write_numbers(out, it.isr, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.isr)
+    else:
+        write_numbers(out, it.isr, "i")
     out += pack_bi_(it.leader_recovery_state, it.partition_epoch)
 
 

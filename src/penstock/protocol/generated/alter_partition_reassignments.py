@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -136,6 +139,9 @@ def read_ReassignablePartition_0(view: memoryview, at: int) -> tuple[Reassignabl
     n -= 1
     if n < 0:
         it.replicas = None
+    elif n < INT32S_SHORT:
+        it.replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -159,7 +165,10 @@ def write_ReassignablePartition_0(it: ReassignablePartition, out: bytearray) -> 
         out += pack_i(it.partition_index)
         write_uvarint(out, n)
     if it.replicas:
-        write_numbers(out, it.replicas, "i")
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n - 1](*it.replicas)
+        else:
+            write_numbers(out, it.replicas, "i")
     out.append(0)
 
 

@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -130,6 +133,9 @@ def read_AlterReplicaLogDirTopic_1(view: memoryview, at: int) -> tuple[AlterRepl
     at += 4
     if n < 0:
         raise null_refused("AlterReplicaLogDirTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -143,7 +149,10 @@ def write_AlterReplicaLogDirTopic_1(it: AlterReplicaLogDirTopic, out: bytearray)
     out += raw
     n = len(it.partitions)
     out += pack_i(n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
 
 
 def read_AlterReplicaLogDir_1(view: memoryview, at: int) -> tuple[AlterReplicaLogDir, int]:
@@ -230,6 +239,9 @@ def read_AlterReplicaLogDirTopic_2(view: memoryview, at: int) -> tuple[AlterRepl
     n -= 1
     if n < 0:
         raise null_refused("AlterReplicaLogDirTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -255,7 +267,10 @@ def write_AlterReplicaLogDirTopic_2(it: AlterReplicaLogDirTopic, out: bytearray)
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 

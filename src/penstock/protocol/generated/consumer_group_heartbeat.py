@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -139,6 +142,9 @@ def read_ConsumerGroupHeartbeatRequestTopicPartitions_0(view: memoryview, at: in
     n -= 1
     if n < 0:
         raise null_refused("ConsumerGroupHeartbeatRequestTopicPartitions.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -158,7 +164,10 @@ def write_ConsumerGroupHeartbeatRequestTopicPartitions_0(it: ConsumerGroupHeartb
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -538,6 +547,9 @@ def read_ConsumerGroupHeartbeatResponseTopicPartitions_0(view: memoryview, at: i
     n -= 1
     if n < 0:
         raise null_refused("ConsumerGroupHeartbeatResponseTopicPartitions.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -557,7 +569,10 @@ def write_ConsumerGroupHeartbeatResponseTopicPartitions_0(it: ConsumerGroupHeart
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 

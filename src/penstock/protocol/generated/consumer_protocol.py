@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -103,6 +106,9 @@ def read_ConsumerProtocolAssignmentTopicPartition_0(view: memoryview, at: int) -
     at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolAssignmentTopicPartition.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -116,7 +122,10 @@ def write_ConsumerProtocolAssignmentTopicPartition_0(it: ConsumerProtocolAssignm
     out += raw
     n = len(it.partitions)
     out += pack_i(n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
 
 
 def read_ConsumerProtocolAssignment_0(view: memoryview, at: int) -> tuple[ConsumerProtocolAssignment, int]:
@@ -218,6 +227,9 @@ def read_ConsumerProtocolSubscriptionTopicPartition_1(view: memoryview, at: int)
     at += 4
     if n < 0:
         raise null_refused("ConsumerProtocolSubscriptionTopicPartition.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -231,7 +243,10 @@ def write_ConsumerProtocolSubscriptionTopicPartition_1(it: ConsumerProtocolSubsc
     out += raw
     n = len(it.partitions)
     out += pack_i(n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
 
 
 def read_ConsumerProtocolSubscription_1(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:

@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -117,6 +120,9 @@ def read_CreatePartitionsAssignment_0(view: memoryview, at: int) -> tuple[Create
     at += 4
     if n < 0:
         raise null_refused("CreatePartitionsAssignment.broker_ids")
+    elif n < INT32S_SHORT:
+        it.broker_ids = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.broker_ids = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -126,7 +132,10 @@ def read_CreatePartitionsAssignment_0(view: memoryview, at: int) -> tuple[Create
 def write_CreatePartitionsAssignment_0(it: CreatePartitionsAssignment, out: bytearray) -> None:
     n = len(it.broker_ids)
     out += pack_i(n)
-    write_numbers(out, it.broker_ids, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.broker_ids)
+    else:
+        write_numbers(out, it.broker_ids, "i")
 
 
 def read_CreatePartitionsTopic_0(view: memoryview, at: int) -> tuple[CreatePartitionsTopic, int]:
@@ -208,6 +217,9 @@ def read_CreatePartitionsAssignment_2(view: memoryview, at: int) -> tuple[Create
     n -= 1
     if n < 0:
         raise null_refused("CreatePartitionsAssignment.broker_ids")
+    elif n < INT32S_SHORT:
+        it.broker_ids = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.broker_ids = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -226,7 +238,10 @@ def write_CreatePartitionsAssignment_2(it: CreatePartitionsAssignment, out: byte
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.broker_ids, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.broker_ids)
+    else:
+        write_numbers(out, it.broker_ids, "i")
     out.append(0)
 
 

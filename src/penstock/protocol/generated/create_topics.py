@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -177,6 +180,9 @@ def read_CreatableReplicaAssignment_2(view: memoryview, at: int) -> tuple[Creata
     at += 8
     if n < 0:
         raise null_refused("CreatableReplicaAssignment.broker_ids")
+    elif n < INT32S_SHORT:
+        it.broker_ids = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.broker_ids = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -186,7 +192,10 @@ def read_CreatableReplicaAssignment_2(view: memoryview, at: int) -> tuple[Creata
 def write_CreatableReplicaAssignment_2(it: CreatableReplicaAssignment, out: bytearray) -> None:
     n = len(it.broker_ids)
     out += pack_ii(it.partition_index, n)
-    write_numbers(out, it.broker_ids, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.broker_ids)
+    else:
+        write_numbers(out, it.broker_ids, "i")
 
 
 def read_CreatableTopicConfig_2(view: memoryview, at: int) -> tuple[CreatableTopicConfig, int]:
@@ -320,6 +329,9 @@ def read_CreatableReplicaAssignment_5(view: memoryview, at: int) -> tuple[Creata
     n -= 1
     if n < 0:
         raise null_refused("CreatableReplicaAssignment.broker_ids")
+    elif n < INT32S_SHORT:
+        it.broker_ids = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.broker_ids = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -339,7 +351,10 @@ def write_CreatableReplicaAssignment_5(it: CreatableReplicaAssignment, out: byte
     else:
         out += pack_i(it.partition_index)
         write_uvarint(out, n)
-    write_numbers(out, it.broker_ids, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.broker_ids)
+    else:
+        write_numbers(out, it.broker_ids, "i")
     out.append(0)
 
 

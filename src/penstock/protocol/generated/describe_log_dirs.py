@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -155,6 +158,9 @@ def read_DescribableLogDirTopic_1(view: memoryview, at: int) -> tuple[Describabl
     at += 4
     if n < 0:
         raise null_refused("DescribableLogDirTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -168,7 +174,10 @@ def write_DescribableLogDirTopic_1(it: DescribableLogDirTopic, out: bytearray) -
     out += raw
     n = len(it.partitions)
     out += pack_i(n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
 
 
 def read_DescribeLogDirsRequest_1(view: memoryview, at: int) -> tuple[DescribeLogDirsRequest, int]:
@@ -221,6 +230,9 @@ def read_DescribableLogDirTopic_2(view: memoryview, at: int) -> tuple[Describabl
     n -= 1
     if n < 0:
         raise null_refused("DescribableLogDirTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -246,7 +258,10 @@ def write_DescribableLogDirTopic_2(it: DescribableLogDirTopic, out: bytearray) -
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 

@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -285,6 +288,9 @@ def read_DescribeTopicPartitionsResponsePartition_0(view: memoryview, at: int) -
     n -= 1
     if n < 0:
         raise null_refused("DescribeTopicPartitionsResponsePartition.replica_nodes")
+    elif n < INT32S_SHORT:
+        it.replica_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replica_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -295,6 +301,9 @@ def read_DescribeTopicPartitionsResponsePartition_0(view: memoryview, at: int) -
     n -= 1
     if n < 0:
         raise null_refused("DescribeTopicPartitionsResponsePartition.isr_nodes")
+    elif n < INT32S_SHORT:
+        it.isr_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -305,6 +314,9 @@ def read_DescribeTopicPartitionsResponsePartition_0(view: memoryview, at: int) -
     n -= 1
     if n < 0:
         it.eligible_leader_replicas = None
+    elif n < INT32S_SHORT:
+        it.eligible_leader_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.eligible_leader_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -315,6 +327,9 @@ def read_DescribeTopicPartitionsResponsePartition_0(view: memoryview, at: int) -
     n -= 1
     if n < 0:
         it.last_known_elr = None
+    elif n < INT32S_SHORT:
+        it.last_known_elr = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.last_known_elr = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -325,6 +340,9 @@ def read_DescribeTopicPartitionsResponsePartition_0(view: memoryview, at: int) -
     n -= 1
     if n < 0:
         raise null_refused("DescribeTopicPartitionsResponsePartition.offline_replicas")
+    elif n < INT32S_SHORT:
+        it.offline_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.offline_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -344,13 +362,19 @@ def write_DescribeTopicPartitionsResponsePartition_0(it: DescribeTopicPartitions
     else:
         out += pack_hiii(it.error_code, it.partition_index, it.leader_id, it.leader_epoch)
         write_uvarint(out, n)
-    write_numbers(out, it.replica_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.replica_nodes)
+    else:
+        write_numbers(out, it.replica_nodes, "i")
     n = len(it.isr_nodes) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.isr_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.isr_nodes)
+    else:
+        write_numbers(out, it.isr_nodes, "i")
     if it.eligible_leader_replicas is None:
         n = 0
     else:
@@ -360,7 +384,10 @@ def write_DescribeTopicPartitionsResponsePartition_0(it: DescribeTopicPartitions
     else:
         write_uvarint(out, n)
     if it.eligible_leader_replicas:
-        write_numbers(out, it.eligible_leader_replicas, "i")
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n - 1](*it.eligible_leader_replicas)
+        else:
+            write_numbers(out, it.eligible_leader_replicas, "i")
     if it.last_known_elr is None:
         n = 0
     else:
@@ -370,13 +397,19 @@ def write_DescribeTopicPartitionsResponsePartition_0(it: DescribeTopicPartitions
     else:
         write_uvarint(out, n)
     if it.last_known_elr:
-        write_numbers(out, it.last_known_elr, "i")
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n - 1](*it.last_known_elr)
+        else:
+            write_numbers(out, it.last_known_elr, "i")
     n = len(it.offline_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.offline_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.offline_replicas)
+    else:
+        write_numbers(out, it.offline_replicas, "i")
     out.append(0)
 
 

@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -134,6 +137,9 @@ def read_TopicPartitions_0(view: memoryview, at: int) -> tuple[TopicPartitions, 
     at += 4
     if n < 0:
         raise null_refused("TopicPartitions.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -147,7 +153,10 @@ def write_TopicPartitions_0(it: TopicPartitions, out: bytearray) -> None:
     out += raw
     n = len(it.partitions)
     out += pack_i(n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
 
 
 def read_ElectLeadersRequest_0(view: memoryview, at: int) -> tuple[ElectLeadersRequest, int]:
@@ -237,6 +246,9 @@ def read_TopicPartitions_2(view: memoryview, at: int) -> tuple[TopicPartitions, 
     n -= 1
     if n < 0:
         raise null_refused("TopicPartitions.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -262,7 +274,10 @@ def write_TopicPartitions_2(it: TopicPartitions, out: bytearray) -> None:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 

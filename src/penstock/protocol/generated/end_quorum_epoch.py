@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -194,6 +197,9 @@ def read_EndQuorumEpochRequestPartitionData_0(view: memoryview, at: int) -> tupl
     at += 16
     if n < 0:
         raise null_refused("EndQuorumEpochRequestPartitionData.preferred_successors")
+    elif n < INT32S_SHORT:
+        it.preferred_successors = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.preferred_successors = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -203,7 +209,10 @@ def read_EndQuorumEpochRequestPartitionData_0(view: memoryview, at: int) -> tupl
 def write_EndQuorumEpochRequestPartitionData_0(it: EndQuorumEpochRequestPartitionData, out: bytearray) -> None:
     n = len(it.preferred_successors)
     out += pack_iiii(it.partition_index, it.leader_id, it.leader_epoch, n)
-    write_numbers(out, it.preferred_successors, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.preferred_successors)
+    else:
+        write_numbers(out, it.preferred_successors, "i")
 
 
 def read_EndQuorumEpochRequestTopicData_0(view: memoryview, at: int) -> tuple[EndQuorumEpochRequestTopicData, int]:

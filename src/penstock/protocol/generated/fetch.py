@@ -7,6 +7,9 @@ from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     BUFFERS,
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Buffer,
     Splice,
@@ -521,6 +524,9 @@ def read_ForgottenTopic_7(view: memoryview, at: int) -> tuple[ForgottenTopic, in
     at += 4
     if n < 0:
         raise null_refused("ForgottenTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -534,7 +540,10 @@ def write_ForgottenTopic_7(it: ForgottenTopic, out: bytearray) -> None:
     out += raw
     n = len(it.partitions)
     out += pack_i(n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
 
 
 def read_FetchRequest_7(view: memoryview, at: int) -> tuple[FetchRequest, int]:
@@ -834,6 +843,9 @@ def read_ForgottenTopic_12(view: memoryview, at: int) -> tuple[ForgottenTopic, i
     n -= 1
     if n < 0:
         raise null_refused("ForgottenTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -859,7 +871,10 @@ def write_ForgottenTopic_12(it: ForgottenTopic, out: bytearray) -> None:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -1036,6 +1051,9 @@ def read_ForgottenTopic_13(view: memoryview, at: int) -> tuple[ForgottenTopic, i
     n -= 1
     if n < 0:
         raise null_refused("ForgottenTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1055,7 +1073,10 @@ def write_ForgottenTopic_13(it: ForgottenTopic, out: bytearray) -> None:
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 

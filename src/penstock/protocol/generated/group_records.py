@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -2859,6 +2862,9 @@ def read_ConsumerGroupTargetAssignmentMemberValueTopicPartition_0(view: memoryvi
     n -= 1
     if n < 0:
         raise null_refused("ConsumerGroupTargetAssignmentMemberValueTopicPartition.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -2878,7 +2884,10 @@ def write_ConsumerGroupTargetAssignmentMemberValueTopicPartition_0(it: ConsumerG
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -2967,6 +2976,9 @@ def read_ConsumerGroupCurrentMemberAssignmentValueTopicPartitions_0(view: memory
     n -= 1
     if n < 0:
         raise null_refused("ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -2989,6 +3001,9 @@ def read_ConsumerGroupCurrentMemberAssignmentValueTopicPartitions_0(view: memory
                 n -= 1
                 if n < 0:
                     it.assignment_epochs = None
+                elif n < INT32S_SHORT:
+                    it.assignment_epochs = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.assignment_epochs = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -3006,7 +3021,10 @@ def write_ConsumerGroupCurrentMemberAssignmentValueTopicPartitions_0(it: Consume
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     if not ((it.assignment_epochs is None or it.assignment_epochs)):
         out.append(0)
         return
@@ -3024,7 +3042,10 @@ def write_ConsumerGroupCurrentMemberAssignmentValueTopicPartitions_0(it: Consume
         else:
             write_uvarint(tag, n)
         if it.assignment_epochs:
-            write_numbers(tag, it.assignment_epochs, "i")
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.assignment_epochs)
+            else:
+                write_numbers(tag, it.assignment_epochs, "i")
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -3371,6 +3392,9 @@ def read_ShareGroupTargetAssignmentMemberValueTopicPartition_0(view: memoryview,
     n -= 1
     if n < 0:
         raise null_refused("ShareGroupTargetAssignmentMemberValueTopicPartition.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -3390,7 +3414,10 @@ def write_ShareGroupTargetAssignmentMemberValueTopicPartition_0(it: ShareGroupTa
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -3478,6 +3505,9 @@ def read_ShareGroupCurrentMemberAssignmentValueTopicPartitions_0(view: memoryvie
     n -= 1
     if n < 0:
         raise null_refused("ShareGroupCurrentMemberAssignmentValueTopicPartitions.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -3497,7 +3527,10 @@ def write_ShareGroupCurrentMemberAssignmentValueTopicPartitions_0(it: ShareGroup
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -3584,6 +3617,9 @@ def read_TopicPartitionsInfo_0(view: memoryview, at: int) -> tuple[TopicPartitio
     n -= 1
     if n < 0:
         raise null_refused("TopicPartitionsInfo.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -3610,7 +3646,10 @@ def write_TopicPartitionsInfo_0(it: TopicPartitionsInfo, out: bytearray) -> None
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -4353,6 +4392,9 @@ def read_StreamsGroupTargetAssignmentMemberValueTaskIds_0(view: memoryview, at: 
     n -= 1
     if n < 0:
         raise null_refused("StreamsGroupTargetAssignmentMemberValueTaskIds.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -4378,7 +4420,10 @@ def write_StreamsGroupTargetAssignmentMemberValueTaskIds_0(it: StreamsGroupTarge
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -4521,6 +4566,9 @@ def read_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(view: memoryview, at:
     n -= 1
     if n < 0:
         raise null_refused("StreamsGroupCurrentMemberAssignmentValueTaskIds.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -4543,6 +4591,9 @@ def read_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(view: memoryview, at:
                 n -= 1
                 if n < 0:
                     it.assignment_epochs = None
+                elif n < INT32S_SHORT:
+                    it.assignment_epochs = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.assignment_epochs = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -4566,7 +4617,10 @@ def write_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(it: StreamsGroupCurr
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     if not ((it.assignment_epochs is None or it.assignment_epochs)):
         out.append(0)
         return
@@ -4584,7 +4638,10 @@ def write_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(it: StreamsGroupCurr
         else:
             write_uvarint(tag, n)
         if it.assignment_epochs:
-            write_numbers(tag, it.assignment_epochs, "i")
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.assignment_epochs)
+            else:
+                write_numbers(tag, it.assignment_epochs, "i")
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag

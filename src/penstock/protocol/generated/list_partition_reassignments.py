@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -126,6 +129,9 @@ def read_ListPartitionReassignmentsTopics_0(view: memoryview, at: int) -> tuple[
     n -= 1
     if n < 0:
         raise null_refused("ListPartitionReassignmentsTopics.partition_indexes")
+    elif n < INT32S_SHORT:
+        it.partition_indexes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partition_indexes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -151,7 +157,10 @@ def write_ListPartitionReassignmentsTopics_0(it: ListPartitionReassignmentsTopic
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partition_indexes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partition_indexes)
+    else:
+        write_numbers(out, it.partition_indexes, "i")
     out.append(0)
 
 
@@ -207,6 +216,9 @@ def read_OngoingPartitionReassignment_0(view: memoryview, at: int) -> tuple[Ongo
     n -= 1
     if n < 0:
         raise null_refused("OngoingPartitionReassignment.replicas")
+    elif n < INT32S_SHORT:
+        it.replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -217,6 +229,9 @@ def read_OngoingPartitionReassignment_0(view: memoryview, at: int) -> tuple[Ongo
     n -= 1
     if n < 0:
         raise null_refused("OngoingPartitionReassignment.adding_replicas")
+    elif n < INT32S_SHORT:
+        it.adding_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.adding_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -227,6 +242,9 @@ def read_OngoingPartitionReassignment_0(view: memoryview, at: int) -> tuple[Ongo
     n -= 1
     if n < 0:
         raise null_refused("OngoingPartitionReassignment.removing_replicas")
+    elif n < INT32S_SHORT:
+        it.removing_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.removing_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -246,19 +264,28 @@ def write_OngoingPartitionReassignment_0(it: OngoingPartitionReassignment, out: 
     else:
         out += pack_i(it.partition_index)
         write_uvarint(out, n)
-    write_numbers(out, it.replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.replicas)
+    else:
+        write_numbers(out, it.replicas, "i")
     n = len(it.adding_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.adding_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.adding_replicas)
+    else:
+        write_numbers(out, it.adding_replicas, "i")
     n = len(it.removing_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.removing_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.removing_replicas)
+    else:
+        write_numbers(out, it.removing_replicas, "i")
     out.append(0)
 
 

@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -592,6 +595,9 @@ def read_MetadataResponsePartition_0(view: memoryview, at: int) -> tuple[Metadat
     at += 14
     if n < 0:
         raise null_refused("MetadataResponsePartition.replica_nodes")
+    elif n < INT32S_SHORT:
+        it.replica_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replica_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -599,6 +605,9 @@ def read_MetadataResponsePartition_0(view: memoryview, at: int) -> tuple[Metadat
     at += 4
     if n < 0:
         raise null_refused("MetadataResponsePartition.isr_nodes")
+    elif n < INT32S_SHORT:
+        it.isr_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -608,10 +617,16 @@ def read_MetadataResponsePartition_0(view: memoryview, at: int) -> tuple[Metadat
 def write_MetadataResponsePartition_0(it: MetadataResponsePartition, out: bytearray) -> None:
     n = len(it.replica_nodes)
     out += pack_hiii(it.error_code, it.partition_index, it.leader_id, n)
-    write_numbers(out, it.replica_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.replica_nodes)
+    else:
+        write_numbers(out, it.replica_nodes, "i")
     n = len(it.isr_nodes)
     out += pack_i(n)
-    write_numbers(out, it.isr_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.isr_nodes)
+    else:
+        write_numbers(out, it.isr_nodes, "i")
 
 
 def read_MetadataResponseTopic_0(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
@@ -970,6 +985,9 @@ def read_MetadataResponsePartition_5(view: memoryview, at: int) -> tuple[Metadat
     at += 14
     if n < 0:
         raise null_refused("MetadataResponsePartition.replica_nodes")
+    elif n < INT32S_SHORT:
+        it.replica_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replica_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -977,6 +995,9 @@ def read_MetadataResponsePartition_5(view: memoryview, at: int) -> tuple[Metadat
     at += 4
     if n < 0:
         raise null_refused("MetadataResponsePartition.isr_nodes")
+    elif n < INT32S_SHORT:
+        it.isr_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -984,6 +1005,9 @@ def read_MetadataResponsePartition_5(view: memoryview, at: int) -> tuple[Metadat
     at += 4
     if n < 0:
         raise null_refused("MetadataResponsePartition.offline_replicas")
+    elif n < INT32S_SHORT:
+        it.offline_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.offline_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -993,13 +1017,22 @@ def read_MetadataResponsePartition_5(view: memoryview, at: int) -> tuple[Metadat
 def write_MetadataResponsePartition_5(it: MetadataResponsePartition, out: bytearray) -> None:
     n = len(it.replica_nodes)
     out += pack_hiii(it.error_code, it.partition_index, it.leader_id, n)
-    write_numbers(out, it.replica_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.replica_nodes)
+    else:
+        write_numbers(out, it.replica_nodes, "i")
     n = len(it.isr_nodes)
     out += pack_i(n)
-    write_numbers(out, it.isr_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.isr_nodes)
+    else:
+        write_numbers(out, it.isr_nodes, "i")
     n = len(it.offline_replicas)
     out += pack_i(n)
-    write_numbers(out, it.offline_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.offline_replicas)
+    else:
+        write_numbers(out, it.offline_replicas, "i")
 
 
 def read_MetadataResponseTopic_5(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
@@ -1116,6 +1149,9 @@ def read_MetadataResponsePartition_7(view: memoryview, at: int) -> tuple[Metadat
     at += 18
     if n < 0:
         raise null_refused("MetadataResponsePartition.replica_nodes")
+    elif n < INT32S_SHORT:
+        it.replica_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replica_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1123,6 +1159,9 @@ def read_MetadataResponsePartition_7(view: memoryview, at: int) -> tuple[Metadat
     at += 4
     if n < 0:
         raise null_refused("MetadataResponsePartition.isr_nodes")
+    elif n < INT32S_SHORT:
+        it.isr_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1130,6 +1169,9 @@ def read_MetadataResponsePartition_7(view: memoryview, at: int) -> tuple[Metadat
     at += 4
     if n < 0:
         raise null_refused("MetadataResponsePartition.offline_replicas")
+    elif n < INT32S_SHORT:
+        it.offline_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.offline_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1139,13 +1181,22 @@ def read_MetadataResponsePartition_7(view: memoryview, at: int) -> tuple[Metadat
 def write_MetadataResponsePartition_7(it: MetadataResponsePartition, out: bytearray) -> None:
     n = len(it.replica_nodes)
     out += pack_hiiii(it.error_code, it.partition_index, it.leader_id, it.leader_epoch, n)
-    write_numbers(out, it.replica_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.replica_nodes)
+    else:
+        write_numbers(out, it.replica_nodes, "i")
     n = len(it.isr_nodes)
     out += pack_i(n)
-    write_numbers(out, it.isr_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.isr_nodes)
+    else:
+        write_numbers(out, it.isr_nodes, "i")
     n = len(it.offline_replicas)
     out += pack_i(n)
-    write_numbers(out, it.offline_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.offline_replicas)
+    else:
+        write_numbers(out, it.offline_replicas, "i")
 
 
 def read_MetadataResponseTopic_7(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
@@ -1432,6 +1483,9 @@ def read_MetadataResponsePartition_9(view: memoryview, at: int) -> tuple[Metadat
     n -= 1
     if n < 0:
         raise null_refused("MetadataResponsePartition.replica_nodes")
+    elif n < INT32S_SHORT:
+        it.replica_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replica_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1442,6 +1496,9 @@ def read_MetadataResponsePartition_9(view: memoryview, at: int) -> tuple[Metadat
     n -= 1
     if n < 0:
         raise null_refused("MetadataResponsePartition.isr_nodes")
+    elif n < INT32S_SHORT:
+        it.isr_nodes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr_nodes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1452,6 +1509,9 @@ def read_MetadataResponsePartition_9(view: memoryview, at: int) -> tuple[Metadat
     n -= 1
     if n < 0:
         raise null_refused("MetadataResponsePartition.offline_replicas")
+    elif n < INT32S_SHORT:
+        it.offline_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.offline_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1471,19 +1531,28 @@ def write_MetadataResponsePartition_9(it: MetadataResponsePartition, out: bytear
     else:
         out += pack_hiii(it.error_code, it.partition_index, it.leader_id, it.leader_epoch)
         write_uvarint(out, n)
-    write_numbers(out, it.replica_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.replica_nodes)
+    else:
+        write_numbers(out, it.replica_nodes, "i")
     n = len(it.isr_nodes) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.isr_nodes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.isr_nodes)
+    else:
+        write_numbers(out, it.isr_nodes, "i")
     n = len(it.offline_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.offline_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.offline_replicas)
+    else:
+        write_numbers(out, it.offline_replicas, "i")
     out.append(0)
 
 

@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -1353,6 +1356,9 @@ def read_PartitionRecord_0(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.replicas")
+    elif n < INT32S_SHORT:
+        it.replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1363,6 +1369,9 @@ def read_PartitionRecord_0(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.isr")
+    elif n < INT32S_SHORT:
+        it.isr = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1373,6 +1382,9 @@ def read_PartitionRecord_0(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.removing_replicas")
+    elif n < INT32S_SHORT:
+        it.removing_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.removing_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1383,6 +1395,9 @@ def read_PartitionRecord_0(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.adding_replicas")
+    elif n < INT32S_SHORT:
+        it.adding_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.adding_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1420,25 +1435,37 @@ def write_PartitionRecord_0(it: PartitionRecord, out: bytearray, splices: Splice
     else:
         out += pack_iu(it.partition_id, it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.replicas)
+    else:
+        write_numbers(out, it.replicas, "i")
     n = len(it.isr) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.isr, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.isr)
+    else:
+        write_numbers(out, it.isr, "i")
     n = len(it.removing_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.removing_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.removing_replicas)
+    else:
+        write_numbers(out, it.removing_replicas, "i")
     n = len(it.adding_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.adding_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.adding_replicas)
+    else:
+        write_numbers(out, it.adding_replicas, "i")
     out += pack_iii(it.leader, it.leader_epoch, it.partition_epoch)
     if not (it.leader_recovery_state != 0):
         out.append(0)
@@ -1469,6 +1496,9 @@ def read_PartitionRecord_1(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.replicas")
+    elif n < INT32S_SHORT:
+        it.replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1479,6 +1509,9 @@ def read_PartitionRecord_1(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.isr")
+    elif n < INT32S_SHORT:
+        it.isr = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1489,6 +1522,9 @@ def read_PartitionRecord_1(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.removing_replicas")
+    elif n < INT32S_SHORT:
+        it.removing_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.removing_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1499,6 +1535,9 @@ def read_PartitionRecord_1(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.adding_replicas")
+    elif n < INT32S_SHORT:
+        it.adding_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.adding_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1544,25 +1583,37 @@ def write_PartitionRecord_1(it: PartitionRecord, out: bytearray, splices: Splice
     else:
         out += pack_iu(it.partition_id, it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.replicas)
+    else:
+        write_numbers(out, it.replicas, "i")
     n = len(it.isr) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.isr, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.isr)
+    else:
+        write_numbers(out, it.isr, "i")
     n = len(it.removing_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.removing_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.removing_replicas)
+    else:
+        write_numbers(out, it.removing_replicas, "i")
     n = len(it.adding_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.adding_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.adding_replicas)
+    else:
+        write_numbers(out, it.adding_replicas, "i")
     n = len(it.directories) + 1
     if n < 128:
         out += pack_iiiB(it.leader, it.leader_epoch, it.partition_epoch, n)
@@ -1599,6 +1650,9 @@ def read_PartitionRecord_2(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.replicas")
+    elif n < INT32S_SHORT:
+        it.replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1609,6 +1663,9 @@ def read_PartitionRecord_2(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.isr")
+    elif n < INT32S_SHORT:
+        it.isr = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.isr = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1619,6 +1676,9 @@ def read_PartitionRecord_2(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.removing_replicas")
+    elif n < INT32S_SHORT:
+        it.removing_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.removing_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1629,6 +1689,9 @@ def read_PartitionRecord_2(view: memoryview, at: int) -> tuple[PartitionRecord, 
     n -= 1
     if n < 0:
         raise null_refused("PartitionRecord.adding_replicas")
+    elif n < INT32S_SHORT:
+        it.adding_replicas = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.adding_replicas = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1664,6 +1727,9 @@ def read_PartitionRecord_2(view: memoryview, at: int) -> tuple[PartitionRecord, 
                 n -= 1
                 if n < 0:
                     it.eligible_leader_replicas = None
+                elif n < INT32S_SHORT:
+                    it.eligible_leader_replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.eligible_leader_replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -1675,6 +1741,9 @@ def read_PartitionRecord_2(view: memoryview, at: int) -> tuple[PartitionRecord, 
                 n -= 1
                 if n < 0:
                     it.last_known_elr = None
+                elif n < INT32S_SHORT:
+                    it.last_known_elr = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.last_known_elr = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -1692,25 +1761,37 @@ def write_PartitionRecord_2(it: PartitionRecord, out: bytearray, splices: Splice
     else:
         out += pack_iu(it.partition_id, it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.replicas)
+    else:
+        write_numbers(out, it.replicas, "i")
     n = len(it.isr) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.isr, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.isr)
+    else:
+        write_numbers(out, it.isr, "i")
     n = len(it.removing_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.removing_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.removing_replicas)
+    else:
+        write_numbers(out, it.removing_replicas, "i")
     n = len(it.adding_replicas) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.adding_replicas, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.adding_replicas)
+    else:
+        write_numbers(out, it.adding_replicas, "i")
     n = len(it.directories) + 1
     if n < 128:
         out += pack_iiiB(it.leader, it.leader_epoch, it.partition_epoch, n)
@@ -1738,7 +1819,10 @@ def write_PartitionRecord_2(it: PartitionRecord, out: bytearray, splices: Splice
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.eligible_leader_replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.eligible_leader_replicas)
+        else:
+            write_numbers(tag, it.eligible_leader_replicas, "i")
         write_uvarint(tags, 1)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -1750,7 +1834,10 @@ def write_PartitionRecord_2(it: PartitionRecord, out: bytearray, splices: Splice
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.last_known_elr, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.last_known_elr)
+        else:
+            write_numbers(tag, it.last_known_elr, "i")
         write_uvarint(tags, 2)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -1867,6 +1954,9 @@ def read_PartitionChangeRecord_0(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.isr = None
+                elif n < INT32S_SHORT:
+                    it.isr = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.isr = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -1881,6 +1971,9 @@ def read_PartitionChangeRecord_0(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.replicas = None
+                elif n < INT32S_SHORT:
+                    it.replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -1892,6 +1985,9 @@ def read_PartitionChangeRecord_0(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.removing_replicas = None
+                elif n < INT32S_SHORT:
+                    it.removing_replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.removing_replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -1903,6 +1999,9 @@ def read_PartitionChangeRecord_0(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.adding_replicas = None
+                elif n < INT32S_SHORT:
+                    it.adding_replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.adding_replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -1937,7 +2036,10 @@ def write_PartitionChangeRecord_0(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.isr, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.isr)
+        else:
+            write_numbers(tag, it.isr, "i")
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -1956,7 +2058,10 @@ def write_PartitionChangeRecord_0(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.replicas)
+        else:
+            write_numbers(tag, it.replicas, "i")
         write_uvarint(tags, 2)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -1968,7 +2073,10 @@ def write_PartitionChangeRecord_0(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.removing_replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.removing_replicas)
+        else:
+            write_numbers(tag, it.removing_replicas, "i")
         write_uvarint(tags, 3)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -1980,7 +2088,10 @@ def write_PartitionChangeRecord_0(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.adding_replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.adding_replicas)
+        else:
+            write_numbers(tag, it.adding_replicas, "i")
         write_uvarint(tags, 4)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2026,6 +2137,9 @@ def read_PartitionChangeRecord_1(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.isr = None
+                elif n < INT32S_SHORT:
+                    it.isr = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.isr = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2040,6 +2154,9 @@ def read_PartitionChangeRecord_1(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.replicas = None
+                elif n < INT32S_SHORT:
+                    it.replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2051,6 +2168,9 @@ def read_PartitionChangeRecord_1(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.removing_replicas = None
+                elif n < INT32S_SHORT:
+                    it.removing_replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.removing_replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2062,6 +2182,9 @@ def read_PartitionChangeRecord_1(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.adding_replicas = None
+                elif n < INT32S_SHORT:
+                    it.adding_replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.adding_replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2105,7 +2228,10 @@ def write_PartitionChangeRecord_1(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.isr, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.isr)
+        else:
+            write_numbers(tag, it.isr, "i")
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2124,7 +2250,10 @@ def write_PartitionChangeRecord_1(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.replicas)
+        else:
+            write_numbers(tag, it.replicas, "i")
         write_uvarint(tags, 2)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2136,7 +2265,10 @@ def write_PartitionChangeRecord_1(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.removing_replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.removing_replicas)
+        else:
+            write_numbers(tag, it.removing_replicas, "i")
         write_uvarint(tags, 3)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2148,7 +2280,10 @@ def write_PartitionChangeRecord_1(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.adding_replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.adding_replicas)
+        else:
+            write_numbers(tag, it.adding_replicas, "i")
         write_uvarint(tags, 4)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2206,6 +2341,9 @@ def read_PartitionChangeRecord_2(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.isr = None
+                elif n < INT32S_SHORT:
+                    it.isr = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.isr = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2220,6 +2358,9 @@ def read_PartitionChangeRecord_2(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.replicas = None
+                elif n < INT32S_SHORT:
+                    it.replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2231,6 +2372,9 @@ def read_PartitionChangeRecord_2(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.removing_replicas = None
+                elif n < INT32S_SHORT:
+                    it.removing_replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.removing_replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2242,6 +2386,9 @@ def read_PartitionChangeRecord_2(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.adding_replicas = None
+                elif n < INT32S_SHORT:
+                    it.adding_replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.adding_replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2256,6 +2403,9 @@ def read_PartitionChangeRecord_2(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.eligible_leader_replicas = None
+                elif n < INT32S_SHORT:
+                    it.eligible_leader_replicas = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.eligible_leader_replicas = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2267,6 +2417,9 @@ def read_PartitionChangeRecord_2(view: memoryview, at: int) -> tuple[PartitionCh
                 n -= 1
                 if n < 0:
                     it.last_known_elr = None
+                elif n < INT32S_SHORT:
+                    it.last_known_elr = list(UNPACK_INT32S[n](view, at))
+                    at += n * 4
                 else:
                     it.last_known_elr = read_numbers(view, at, n, "i", 4)
                     at += n * 4
@@ -2303,7 +2456,10 @@ def write_PartitionChangeRecord_2(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.isr, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.isr)
+        else:
+            write_numbers(tag, it.isr, "i")
         write_uvarint(tags, 0)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2322,7 +2478,10 @@ def write_PartitionChangeRecord_2(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.replicas)
+        else:
+            write_numbers(tag, it.replicas, "i")
         write_uvarint(tags, 2)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2334,7 +2493,10 @@ def write_PartitionChangeRecord_2(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.removing_replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.removing_replicas)
+        else:
+            write_numbers(tag, it.removing_replicas, "i")
         write_uvarint(tags, 3)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2346,7 +2508,10 @@ def write_PartitionChangeRecord_2(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.adding_replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.adding_replicas)
+        else:
+            write_numbers(tag, it.adding_replicas, "i")
         write_uvarint(tags, 4)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2365,7 +2530,10 @@ def write_PartitionChangeRecord_2(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.eligible_leader_replicas, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.eligible_leader_replicas)
+        else:
+            write_numbers(tag, it.eligible_leader_replicas, "i")
         write_uvarint(tags, 6)
         write_uvarint(tags, len(tag))
         tags += tag
@@ -2377,7 +2545,10 @@ def write_PartitionChangeRecord_2(it: PartitionChangeRecord, out: bytearray, spl
             tag.append(n)
         else:
             write_uvarint(tag, n)
-        write_numbers(tag, it.last_known_elr, "i")
+        if n < INT32S_SHORT:
+            tag += PACK_INT32S[n - 1](*it.last_known_elr)
+        else:
+            write_numbers(tag, it.last_known_elr, "i")
         write_uvarint(tags, 7)
         write_uvarint(tags, len(tag))
         tags += tag

@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -226,6 +229,9 @@ def read_OffsetFetchRequestTopic_1(view: memoryview, at: int) -> tuple[OffsetFet
     at += 4
     if n < 0:
         raise null_refused("OffsetFetchRequestTopic.partition_indexes")
+    elif n < INT32S_SHORT:
+        it.partition_indexes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partition_indexes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -239,7 +245,10 @@ def write_OffsetFetchRequestTopic_1(it: OffsetFetchRequestTopic, out: bytearray)
     out += raw
     n = len(it.partition_indexes)
     out += pack_i(n)
-    write_numbers(out, it.partition_indexes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partition_indexes)
+    else:
+        write_numbers(out, it.partition_indexes, "i")
 
 
 def read_OffsetFetchRequest_1(view: memoryview, at: int) -> tuple[OffsetFetchRequest, int]:
@@ -360,6 +369,9 @@ def read_OffsetFetchRequestTopic_6(view: memoryview, at: int) -> tuple[OffsetFet
     n -= 1
     if n < 0:
         raise null_refused("OffsetFetchRequestTopic.partition_indexes")
+    elif n < INT32S_SHORT:
+        it.partition_indexes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partition_indexes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -385,7 +397,10 @@ def write_OffsetFetchRequestTopic_6(it: OffsetFetchRequestTopic, out: bytearray)
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partition_indexes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partition_indexes)
+    else:
+        write_numbers(out, it.partition_indexes, "i")
     out.append(0)
 
 
@@ -541,6 +556,9 @@ def read_OffsetFetchRequestTopics_8(view: memoryview, at: int) -> tuple[OffsetFe
     n -= 1
     if n < 0:
         raise null_refused("OffsetFetchRequestTopics.partition_indexes")
+    elif n < INT32S_SHORT:
+        it.partition_indexes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partition_indexes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -566,7 +584,10 @@ def write_OffsetFetchRequestTopics_8(it: OffsetFetchRequestTopics, out: bytearra
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partition_indexes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partition_indexes)
+    else:
+        write_numbers(out, it.partition_indexes, "i")
     out.append(0)
 
 
@@ -813,6 +834,9 @@ def read_OffsetFetchRequestTopics_10(view: memoryview, at: int) -> tuple[OffsetF
     n -= 1
     if n < 0:
         raise null_refused("OffsetFetchRequestTopics.partition_indexes")
+    elif n < INT32S_SHORT:
+        it.partition_indexes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partition_indexes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -832,7 +856,10 @@ def write_OffsetFetchRequestTopics_10(it: OffsetFetchRequestTopics, out: bytearr
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partition_indexes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partition_indexes)
+    else:
+        write_numbers(out, it.partition_indexes, "i")
     out.append(0)
 
 

@@ -7,6 +7,9 @@ from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     BUFFERS,
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     ZERO_UUID,
     Buffer,
     Splice,
@@ -366,6 +369,9 @@ def read_ForgottenTopic_1(view: memoryview, at: int) -> tuple[ForgottenTopic, in
     n -= 1
     if n < 0:
         raise null_refused("ForgottenTopic.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -385,7 +391,10 @@ def write_ForgottenTopic_1(it: ForgottenTopic, out: bytearray) -> None:
     else:
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 

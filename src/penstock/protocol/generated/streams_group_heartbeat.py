@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -700,6 +703,9 @@ def read_StreamsGroupHeartbeatRequestTaskIds_0(view: memoryview, at: int) -> tup
     n -= 1
     if n < 0:
         raise null_refused("StreamsGroupHeartbeatRequestTaskIds.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -725,7 +731,10 @@ def write_StreamsGroupHeartbeatRequestTaskIds_0(it: StreamsGroupHeartbeatRequest
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -1154,6 +1163,9 @@ def read_StreamsGroupHeartbeatResponseTaskIds_0(view: memoryview, at: int) -> tu
     n -= 1
     if n < 0:
         raise null_refused("StreamsGroupHeartbeatResponseTaskIds.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1179,7 +1191,10 @@ def write_StreamsGroupHeartbeatResponseTaskIds_0(it: StreamsGroupHeartbeatRespon
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 
@@ -1240,6 +1255,9 @@ def read_TopicPartition_0(view: memoryview, at: int) -> tuple[TopicPartition, in
     n -= 1
     if n < 0:
         raise null_refused("TopicPartition.partitions")
+    elif n < INT32S_SHORT:
+        it.partitions = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partitions = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -1265,7 +1283,10 @@ def write_TopicPartition_0(it: TopicPartition, out: bytearray) -> None:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partitions, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partitions)
+    else:
+        write_numbers(out, it.partitions, "i")
     out.append(0)
 
 

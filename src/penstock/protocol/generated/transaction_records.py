@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -136,6 +139,9 @@ def read_PartitionsSchema_0(view: memoryview, at: int) -> tuple[PartitionsSchema
     at += 4
     if n < 0:
         raise null_refused("PartitionsSchema.partition_ids")
+    elif n < INT32S_SHORT:
+        it.partition_ids = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partition_ids = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -149,7 +155,10 @@ def write_PartitionsSchema_0(it: PartitionsSchema, out: bytearray) -> None:
     out += raw
     n = len(it.partition_ids)
     out += pack_i(n)
-    write_numbers(out, it.partition_ids, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n](*it.partition_ids)
+    else:
+        write_numbers(out, it.partition_ids, "i")
 
 
 def read_TransactionLogValue_0(view: memoryview, at: int) -> tuple[TransactionLogValue, int]:
@@ -217,6 +226,9 @@ def read_PartitionsSchema_1(view: memoryview, at: int) -> tuple[PartitionsSchema
     n -= 1
     if n < 0:
         raise null_refused("PartitionsSchema.partition_ids")
+    elif n < INT32S_SHORT:
+        it.partition_ids = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partition_ids = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -242,7 +254,10 @@ def write_PartitionsSchema_1(it: PartitionsSchema, out: bytearray) -> None:
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partition_ids, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partition_ids)
+    else:
+        write_numbers(out, it.partition_ids, "i")
     out.append(0)
 
 

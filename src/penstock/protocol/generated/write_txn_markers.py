@@ -6,6 +6,9 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    INT32S_SHORT,
+    PACK_INT32S,
+    UNPACK_INT32S,
     Splices,
     cut_short,
     new,
@@ -154,6 +157,9 @@ def read_WritableTxnMarkerTopic_1(view: memoryview, at: int) -> tuple[WritableTx
     n -= 1
     if n < 0:
         raise null_refused("WritableTxnMarkerTopic.partition_indexes")
+    elif n < INT32S_SHORT:
+        it.partition_indexes = list(UNPACK_INT32S[n](view, at))
+        at += n * 4
     else:
         it.partition_indexes = read_numbers(view, at, n, "i", 4)
         at += n * 4
@@ -179,7 +185,10 @@ def write_WritableTxnMarkerTopic_1(it: WritableTxnMarkerTopic, out: bytearray) -
         out.append(n)
     else:
         write_uvarint(out, n)
-    write_numbers(out, it.partition_indexes, "i")
+    if n < INT32S_SHORT:
+        out += PACK_INT32S[n - 1](*it.partition_indexes)
+    else:
+        write_numbers(out, it.partition_indexes, "i")
     out.append(0)
 
 
