@@ -35,13 +35,13 @@ class Listener:
     def __init__(
         self,
         name: str,
-        service: Service,
         pool: BufferPool,
         limits: Limits,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.name = name
-        self.service = service
+        self.service: Service
+        """Who answers; to be set before `start`."""
         self.pool = pool
         self.limits = limits
         self.loop = asyncio.get_running_loop()

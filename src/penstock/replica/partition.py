@@ -24,8 +24,10 @@ from penstock.records.batch import (
 )
 from penstock.records.deep import RecordRules, looks_inside, rules_for, validate
 from penstock.records.deep import Refused as RecordsRefused
-from penstock.storage.log import Log, LogSlice
+from penstock.storage.aborted import aborted_in
+from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
+from penstock.storage.log_slice import LogSlice
 from penstock.storage.producers import Duplicate
 
 INTERNAL_TOPICS = frozenset(
@@ -307,7 +309,7 @@ class Partition:
 
     def aborted(self, offset: int, end: int) -> list[tuple[int, int]]:
         """Producer id and first offset of each aborted transaction with data in [offset, end)."""
-        return [(txn.producer_id, txn.first_offset) for txn in self.log.aborted(offset, end)]
+        return [(txn.producer_id, txn.first_offset) for txn in aborted_in(self.log, offset, end)]
 
     def read(
         self,

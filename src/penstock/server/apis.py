@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.registry import API
 from penstock.server.dispatch import Handler
 
 _BUILT = (
@@ -25,3 +26,8 @@ def _lazy(key: ApiKey) -> Callable[[], Handler]:
 
 
 HANDLERS: dict[int, Callable[[], Handler]] = {int(key): _lazy(key) for key in _BUILT}
+
+CONTROLLER_HANDLERS = {
+    key: load for key, load in HANDLERS.items() if "controller" in API[key].listeners
+}
+"""The part of it that a controller's listener serves."""

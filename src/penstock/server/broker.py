@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
 from penstock.server.fetch_sessions import FetchSessions
-from penstock.server.reconcile import Reconciler
+from penstock.server.reconcile import Reconciler, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from penstock.metadata.image import MetadataImage
     from penstock.metadata.topics import PartitionImage, TopicImage
     from penstock.model.config.node import NodeConfig
+    from penstock.model.ids import TopicPartition
     from penstock.platform.chance import Chance
     from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
     from penstock.replica.partition import Partition
     from penstock.storage.flush import GroupCommit
+    from penstock.storage.log_directory import LogDirectory
     from penstock.storage.store import LogStore
 
 log = logging.getLogger("penstock.server")
@@ -95,15 +97,23 @@ class Broker:
         self.image = image
         self._reconciler.apply(image, delta)
 
-    def on_directory_failed(self, directory: str) -> None:
+    def on_directory_offline(
+        self, directory: LogDirectory, partitions: list[TopicPartition]
+    ) -> None:
         """A log directory failed: what lies in it is offline, all else goes on."""
-        for partition in self.hosted.values():
-            if partition.log.root == directory:
+        log.error("%d partitions went offline with %s", len(partitions), directory.path)
+        for key in partitions:
+            partition = self.hosted.get(key)
+            if partition is not None:
                 partition.go_offline()
 
-    def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """For the checkpoint that a restart begins from."""
-        return {key: partition.high_watermark for key, partition in self.hosted.items()}
+    def set_aside_strays(self) -> None:
+        """Once, after the first image: logs that the metadata does not know are moved away."""
+        self._reconciler.set_aside_strays(self.image)
+
+    async def settled(self) -> None:
+        """Wait until the broker hosts what the image says."""
+        await settle(self._reconciler)
 
     # -- finding partitions ------------------------------------------------------------------
 

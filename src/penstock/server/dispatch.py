@@ -45,7 +45,7 @@ class Route:
     def __init__(self, spec: ApiSpec, handler: Handler) -> None:
         self.spec = spec
         self.handler = handler
-        self.versions = spec.request_class.VERSIONS
+        self.versions = spec.codec_versions
 
 
 class Dispatcher:

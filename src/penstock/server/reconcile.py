@@ -40,7 +40,7 @@ class Reconciler:
     def __init__(self, broker: Broker, commits: GroupCommit) -> None:
         self._broker = broker
         self._commits = commits
-        self._high_watermarks = broker.store.high_watermarks()
+        self._high_watermarks = broker.store.high_watermarks
         self._steps: deque[_Step] = deque()
         self._slicing = False
 
@@ -118,7 +118,7 @@ class Reconciler:
             found = None
         if found is None:
             found = broker.store.create(
-                topic.name, index, topic.id, config, state.directory_of(broker.node_id)
+                topic.name, index, topic.id, config, self._directory_for(state)
             )
         found.config = config
         partition = Partition(
@@ -131,6 +131,12 @@ class Reconciler:
         broker.hosted[key] = partition
         broker.hosted_by_id[(topic.id, index)] = partition
         return partition
+
+    def _directory_for(self, state: PartitionImage) -> bytes | None:
+        # The metadata may name a directory, or say that the choice is ours.
+        wanted = state.directory_of(self._broker.node_id)
+        known = {each.uuid for each in self._broker.store.directories}
+        return wanted if wanted in known else None
 
     def _close(self, topic_id: bytes, index: int) -> None:
         broker = self._broker

@@ -260,6 +260,19 @@ class LogStore:
         log.directory = path
         self.context.trash.add(self.clock.now() + log.config.file_delete_delay_ms, [path], [])
 
+    def set_aside(self, partition: TopicPartition) -> None:
+        """Rename a log that the metadata does not know to `-stray`: neither served nor deleted."""
+        log = self.logs.pop(partition)
+        log.abandon()
+        name = names.marked_name(partition, self.chance.uuid().hex(), names.STRAY_DIRECTORY)
+        path = f"{os.path.dirname(log.directory)}/{name}"
+        try:
+            self.disk.rename(log.directory, path)
+        except OSError as error:
+            self._on_fault(log, error)
+            raise
+        log.directory = path
+
     # ── passes ──────────────────────────────────────────────────────────────────────────────────
 
     def retention_pass(self, now: int) -> Iterator[int]:

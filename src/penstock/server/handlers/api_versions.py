@@ -61,5 +61,5 @@ def unsupported(broker: Broker, call: Call) -> ApiVersionsResponse:  # noqa: ARG
 
 
 def _entry(key: int) -> ApiVersion:
-    versions = API[key].advertised
+    versions = API[key].versions
     return ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])

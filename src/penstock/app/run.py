@@ -1,0 +1,75 @@
+"""Running a node as a process: the loop, the signals, the one line that says it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+
+from penstock.app.node import CannotStart, Node
+from penstock.model.config.node import NodeConfig
+from penstock.model.config.problems import ConfigProblems
+from penstock.platform.directory_lock import DirectoryInUse
+
+EXIT_FAILED = 1
+EXIT_CONFIGURATION = 2
+
+
+def run(read_config: Callable[[], NodeConfig]) -> int:
+    """Start, say so, wait for SIGTERM or SIGINT, stop; the exit status."""
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        config = read_config()
+    except (ConfigProblems, OSError) as problem:
+        print(f"penstock: {problem}", file=sys.stderr)
+        return EXIT_CONFIGURATION
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(config))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None  # no wheel for this platform: the stock loop does all the same, slower
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+async def _serve(config: NodeConfig) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stop.set)
+    node = Node(config, on_failure=stop.set)
+    try:
+        await node.start()
+    except (CannotStart, DirectoryInUse, OSError, ValueError) as problem:
+        print(f"penstock: {_words(problem)}", file=sys.stderr)
+        await node.stop(clean=False)
+        return EXIT_FAILED
+    # What start-up made lives as long as the node: never look at it again when collecting.
+    gc.collect()
+    gc.freeze()
+    print(f"penstock is ready on {node.address}", flush=True)
+    await stop.wait()
+    failed = node.failure is not None
+    await node.stop(clean=not failed)
+    if failed:
+        print(f"penstock: stopped: {node.failure}", file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+def _words(problem: BaseException) -> str:
+    if isinstance(problem, OSError) and problem.strerror:
+        where = f": {problem.filename}" if problem.filename else ""
+        return f"{problem.strerror}{where}"
+    return str(problem)
