@@ -7,7 +7,8 @@
 //   full   every field is set to something that is not its default, and arrays have two elements
 //   nulls  as full, but whatever may be null is null
 //   bare   a new object, as it is
-// Lines that start with `frame`, `key` and `value` hold records in the frames of their logs.
+// Lines that start with `frame`, `key` and `value` hold records in the frames of their logs, `error`
+// a code and whether to retry, `header` the header versions of a request and its response.
 
 import java.io.File;
 import java.lang.reflect.Field;
@@ -24,8 +25,11 @@ import java.util.TreeMap;
 import java.util.jar.JarFile;
 
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
@@ -62,6 +66,27 @@ public class Corpus {
         }
         for (var it : classes.entrySet()) {
             writeMessage(it.getKey(), it.getValue());
+        }
+        writeErrors();
+        writeHeaderVersions();
+    }
+
+    static void writeErrors() {
+        for (Errors it : Errors.values()) {
+            boolean retriable = it.exception() instanceof RetriableException;
+            System.out.println("error " + it.name() + " " + it.code() + " " + (retriable ? "retriable" : "final"));
+        }
+    }
+
+    static void writeHeaderVersions() {
+        for (ApiKeys it : ApiKeys.values()) {
+            if (!it.hasValidVersion()) {
+                continue;
+            }
+            for (short version = it.oldestVersion(); version <= it.latestVersion(true); version++) {
+                System.out.println("header " + it.name + "/" + version + " "
+                    + it.requestHeaderVersion(version) + " " + it.responseHeaderVersion(version));
+            }
         }
     }
 

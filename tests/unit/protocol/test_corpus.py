@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
+from penstock.model.errors import ErrorCode
 from penstock.protocol import record_frames
 from penstock.protocol.message import Message
+from penstock.protocol.registry import API
 from tests.unit.protocol.catalogue import CORPUS, Entry, catalogue
 from tests.unit.protocol.filling import Fill
 
@@ -77,6 +79,34 @@ def test_what_apache_wrote_is_read_back_as_the_object_it_came_from(name: str) ->
         assert end == len(sample.raw), sample[:2]
         assert message == _made(entry, sample), sample[:2]
         assert message.encode(sample.version) == sample.raw, sample[:2]
+
+
+def test_error_codes_have_apaches_names_and_are_retried_alike() -> None:
+    theirs = {(name, int(code), kind) for first, name, code, kind in _lines() if first == "error"}
+    ours = {(it.name, it.value, "retriable" if it.retriable else "final") for it in ErrorCode}
+    assert ours == theirs
+
+
+def test_every_error_has_a_message_of_its_own() -> None:
+    assert len({it.message for it in ErrorCode}) == len(ErrorCode)
+    assert all(it.message.endswith(".") for it in ErrorCode)
+
+
+def test_headers_have_the_versions_that_apache_gives_them() -> None:
+    theirs = {
+        name: (int(request), int(response))
+        for first, name, request, response in _lines()
+        if first == "header"
+    }
+    ours = {
+        f"{spec.name}/{version}": (
+            spec.request_header_version(version),
+            spec.response_header_version(version),
+        )
+        for spec in API.values()
+        for version in spec.codec_versions
+    }
+    assert ours == theirs
 
 
 def test_metadata_records_have_the_frames_that_apache_writes() -> None:
