@@ -121,10 +121,14 @@ def _time_rows(path: str) -> Iterator[Row | Fault]:
 
 def _entries(path: str, entry: struct.Struct) -> Iterator[tuple[int, int]]:
     """Whole entries. An index in use is a file of its full size whose rest is zeros."""
+    chunk_size = 4096 * entry.size
     with open(path, "rb") as file:
-        data = file.read().rstrip(b"\0")
-    size = -(-len(data) // entry.size) * entry.size
-    yield from entry.iter_unpack(data.ljust(size, b"\0"))
+        while chunk := file.read(chunk_size):
+            used = chunk.rstrip(b"\0")
+            whole = min(-(-len(used) // entry.size), len(chunk) // entry.size) * entry.size
+            yield from entry.iter_unpack(chunk[:whole])
+            if whole < chunk_size:
+                return
 
 
 def _torn(path: str, entry: struct.Struct) -> Iterator[Fault]:

@@ -107,7 +107,7 @@ def _head_at(view: memoryview, position: int) -> BatchHead | Fault:
     if remains < HEAD_SIZE:
         return Fault(where, f"{remains} bytes at the end are no batch")
     head = read_head(view, position)
-    if head.length == 0 and not any(view[position:]):
+    if head.length == 0 and not bytes(view[position:]).strip(b"\0"):
         return Fault(where, f"{remains} zero bytes at the end are no batches")
     if head.magic != MAGIC:
         return Fault(where, f"a batch of magic {head.magic}; only {MAGIC} can be read")

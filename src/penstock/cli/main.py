@@ -1,7 +1,7 @@
 """Where the `penstock` command begins.
 
-Two roads lead from here. What must be quick, the version and starting a node, is answered before
-Typer is imported. All the rest goes through `root`, whose commands are imported when chosen.
+Two roads lead from here. What must be quick, the version, help and starting a node, is answered
+before Typer is imported. All the rest goes through `root`, whose commands are imported when chosen.
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ def _dispatch(words: Sequence[str]) -> int:
 
         print(f"penstock {VERSION} (Kafka {KAFKA_RELEASE} protocol)")
         return 0
+    if words and words[-1] in ("-h", "--help"):
+        from penstock.cli.help_pages import PAGES
+
+        page = PAGES.get(" ".join(words[:-1]))
+        if page is not None:
+            print(page, end="")
+            return 0
     wanted = read_launch(words)
     if wanted is not None:
         return launch(wanted)

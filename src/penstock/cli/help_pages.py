@@ -1,0 +1,415 @@
+"""What `--help` shows. Made by `python -m penstock.cli.reference`; do not edit."""
+
+PAGES = {
+    "": """\
+Usage: penstock [OPTIONS] COMMAND [ARGS]...
+
+  An event-streaming platform that speaks the Apache Kafka protocol.
+
+  `penstock up` starts a broker on localhost:9092; any Kafka client can talk
+  to it. The other commands are such clients themselves, and work with every
+  Kafka cluster. Data goes to standard output, all else to standard error.
+
+Options:
+  -V, --version         Show the version.
+  --install-completion  Install completion for the current shell.
+  --show-completion     Show completion for the current shell, to copy it or
+                        customize the installation.
+  -h, --help            Show this message and exit.
+
+Commands:
+  up       Start a node with sensible settings, for this machine.
+  server   Start the node that a configuration file describes.
+  topic    Create, list, describe, alter and delete topics.
+  produce  Write records, from standard input or files.
+  consume  Read records, to standard output.
+  config   Describe, set, unset and validate configuration.
+  log      Look into log directories, without a running node.
+  cluster  Look at a cluster as a whole.
+""",
+    "up": """\
+Usage: penstock up [OPTIONS]
+
+  Start a node with sensible settings, for this machine.
+
+  It keeps its data in one directory, and finds it again there the next time.
+  When it takes requests it prints `penstock is ready on HOST:PORT`. Ctrl-C or
+  SIGTERM stops it cleanly.
+
+Options:
+  -d, --data DIR          Where the data lives; made if missing.  [default:
+                          ./penstock-data]
+  --host HOST             The address to listen on, and to tell clients.
+                          [default: localhost]
+  -p, --port PORT         The port; 0 takes a free one.  [default: 9092;
+                          0<=x<=65535]
+  -c, --config KEY=VALUE  A broker setting; repeatable.
+  -h, --help              Show this message and exit.
+""",
+    "server": """\
+Usage: penstock server [OPTIONS] {FILE}
+
+  Start the node that a configuration file describes.
+
+  The file holds Kafka's own keys; `penstock config validate FILE` checks it
+  without starting anything. When the node takes requests it prints `penstock
+  is ready on HOST:PORT`.
+
+Arguments:
+  FILE <str>  server.properties, or the same keys as TOML.  [required]
+
+Options:
+  -h, --help  Show this message and exit.
+""",
+    "topic": """\
+Usage: penstock topic [OPTIONS] COMMAND [ARGS]...
+
+  Create, list, describe, alter and delete topics.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  create    Create topics.
+  list      List topics, with the number of their partitions and replicas.
+  describe  Describe topics: settings that differ from the default, and...
+  alter     Give a topic more partitions, or other settings.
+  delete    Delete topics and all that they hold.
+""",
+    "topic create": """\
+Usage: penstock topic create [OPTIONS] {NAME}...
+
+  Create topics.
+
+Arguments:
+  NAME <list[str]>  The topics.  [required]
+
+Options:
+  -p, --partitions N         How many partitions.  [default: (as the cluster
+                             says); x>=1]
+  -r, --replicas N           How many replicas of each partition.  [default:
+                             (as the cluster says); x>=1]
+  -c, --config KEY=VALUE     A topic setting; repeatable.
+  --if-not-exists            A topic that is there already is fine.
+  --dry-run                  Check, and change nothing.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             x>=0.1]
+  -h, --help                 Show this message and exit.
+""",
+    "topic list": """\
+Usage: penstock topic list [OPTIONS] [PATTERN]
+
+  List topics, with the number of their partitions and replicas.
+
+Arguments:
+  PATTERN <str>  Only names like this, such as 'app.*'.
+
+Options:
+  --internal                      Also the topics that the cluster keeps for
+                                  itself.
+  -q, --quiet                     Names alone, one a line.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; x>=0.1]
+  -h, --help                      Show this message and exit.
+""",
+    "topic describe": """\
+Usage: penstock topic describe [OPTIONS] {NAME}...
+
+  Describe topics: settings that differ from the default, and every partition.
+
+Arguments:
+  NAME <list[str]>  The topics.  [required]
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; x>=0.1]
+  -h, --help                      Show this message and exit.
+""",
+    "topic alter": """\
+Usage: penstock topic alter [OPTIONS] {NAME}
+
+  Give a topic more partitions, or other settings.
+
+Arguments:
+  NAME <str>  The topic.  [required]
+
+Options:
+  -p, --partitions N         Grow to this many partitions.  [x>=1]
+  -c, --config KEY=VALUE     A topic setting; repeatable.
+  --unset KEY                A setting to give back to its default.
+  --dry-run                  Check, and change nothing.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             x>=0.1]
+  -h, --help                 Show this message and exit.
+""",
+    "topic delete": """\
+Usage: penstock topic delete [OPTIONS] {NAME}...
+
+  Delete topics and all that they hold. There is no way back.
+
+Arguments:
+  NAME <list[str]>  The topics.  [required]
+
+Options:
+  -y, --yes                  Do not ask.
+  --if-exists                A topic that is not there is fine.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             x>=0.1]
+  -h, --help                 Show this message and exit.
+""",
+    "produce": """\
+Usage: penstock produce [OPTIONS] {TOPIC} [FILE]...
+
+  Write records, from standard input or files.
+
+  Each line becomes the value of a record. With --separator a line is KEY
+  SEPARATOR VALUE. With --format json it is an object with any of key, value,
+  headers, partition and timestamp, as `penstock consume` writes it;
+  key_base64 and value_base64 hold what is not text.
+
+  A line that is no record, or a record that is not delivered within --wait
+  seconds, is told of on standard error, and the command ends with status 1.
+
+Arguments:
+  TOPIC <str>       Where the records go.  [required]
+  FILE <list[str]>  Files to read; standard input if there is none.
+
+Options:
+  -f, --format <text|json|hex|base64>
+                                  What a line holds.  [default: text]
+  -k, --separator TEXT            What stands between key and value; \\t is a
+                                  tab.
+  --key TEXT                      The key of every record.
+  -H, --header NAME=VALUE         A header of every record.
+  -p, --partition N               The partition of every record.  [default:
+                                  (by the key); x>=0]
+  --tombstones                    An empty value is a tombstone: no value at
+                                  all.
+  --whole                         Each file is one record, rather than each
+                                  line.
+  -z, --compression <none|gzip|snappy|lz4|zstd>
+                                  How to compress.  [default: none]
+  --acks <0|1|all>                Who must have a record.  [default: all]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; x>=0.1]
+  -h, --help                      Show this message and exit.
+""",
+    "consume": """\
+Usage: penstock consume [OPTIONS] {TOPIC}
+
+  Read records, to standard output.
+
+  Each record becomes a line with its value, after its key if there is a
+  --separator. With --format json a line is an object with partition, offset,
+  timestamp, key, value and headers; what is not text goes into key_base64 and
+  value_base64.
+
+  A POSITION is start, end, an offset, -N for the last N, a time such as
+  2026-11-15T09:30, a duration such as 90s, 15m, 2h or 1d for that long ago,
+  or @MILLISECONDS since 1970. Records keep their order within a partition.
+  Nothing is committed, and no group is joined.
+
+Arguments:
+  TOPIC <str>  Where the records are.  [required]
+
+Options:
+  --from POSITION                 Where to begin in each partition.  [default:
+                                  start]
+  --to POSITION                   Where to stop, before that record.
+                                  [default: (the end as it is now)]
+  -F, --follow                    Do not stop at the end: wait for more.
+  -n, --count N                   Stop after N records.  [x>=0]
+  -p, --partition N               Only this partition; repeatable.  [default:
+                                  (all); x>=0]
+  -f, --format <text|json|hex|base64>
+                                  What a line shows.  [default: text]
+  -k, --separator TEXT            What stands between key and value; \\t is a
+                                  tab.
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; x>=0.1]
+  -h, --help                      Show this message and exit.
+""",
+    "config": """\
+Usage: penstock config [OPTIONS] COMMAND [ARGS]...
+
+  Describe, set, unset and validate configuration.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  describe  Show the settings of a topic, a broker or a group, and where...
+  set       Set some settings, and leave the others as they are.
+  unset     Give settings back to their defaults.
+  validate  Check a node's configuration file, and say everything that is...
+""",
+    "config describe": """\
+Usage: penstock config describe [OPTIONS] [KEY]...
+
+  Show the settings of a topic, a broker or a group, and where they come from.
+
+Arguments:
+  KEY <list[str]>  Only these settings.
+
+Options:
+  -t, --topic NAME                Of this topic.
+  --broker ID                     Of this broker.
+  -g, --group NAME                Of this group.
+  -a, --all                       Also the settings that have their default.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; x>=0.1]
+  -h, --help                      Show this message and exit.
+""",
+    "config set": """\
+Usage: penstock config set [OPTIONS] {KEY=VALUE}...
+
+  Set some settings, and leave the others as they are.
+
+Arguments:
+  KEY=VALUE <list[str]>  The new settings.  [required]
+
+Options:
+  -t, --topic NAME           Of this topic.
+  --broker ID                Of this broker.
+  -g, --group NAME           Of this group.
+  --dry-run                  Check, and change nothing.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             x>=0.1]
+  -h, --help                 Show this message and exit.
+""",
+    "config unset": """\
+Usage: penstock config unset [OPTIONS] {KEY}...
+
+  Give settings back to their defaults.
+
+Arguments:
+  KEY <list[str]>  The settings.  [required]
+
+Options:
+  -t, --topic NAME           Of this topic.
+  --broker ID                Of this broker.
+  -g, --group NAME           Of this group.
+  --dry-run                  Check, and change nothing.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             x>=0.1]
+  -h, --help                 Show this message and exit.
+""",
+    "config validate": """\
+Usage: penstock config validate [OPTIONS] {FILE}
+
+  Check a node's configuration file, and say everything that is wrong with it.
+
+  Keys that Penstock knows and does not use are named too; they are no
+  mistakes.
+
+Arguments:
+  FILE <str>  server.properties, or the same keys as TOML.  [required]
+
+Options:
+  -h, --help  Show this message and exit.
+""",
+    "log": """\
+Usage: penstock log [OPTIONS] COMMAND [ARGS]...
+
+  Look into log directories, without a running node.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  dump  Show what the files of a log directory hold, and check them.
+""",
+    "log dump": """\
+Usage: penstock log dump [OPTIONS] {PATH}...
+
+  Show what the files of a log directory hold, and check them.
+
+  It reads segments, indexes, producer and metadata snapshots, and
+  checkpoints, of Penstock and of Apache Kafka alike. Checksums are compared,
+  offsets must grow, and index entries must point at batches that are there.
+  Faults are told of on standard error, and end the command with status 1.
+
+  With -o json each row is an object on a line of its own; with -o yaml a
+  document of its own.
+
+Arguments:
+  PATH <list[str]>  Files of a log, a partition's directory, or all of them.
+                    [required]
+
+Options:
+  --deep                          Every record of every batch, decompressed
+                                  and decoded.
+  -n, --count N                   At most N rows of each file.  [x>=1]
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "cluster": """\
+Usage: penstock cluster [OPTIONS] COMMAND [ARGS]...
+
+  Look at a cluster as a whole.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  describe  Show the cluster's id, its brokers, and the health of its...
+""",
+    "cluster describe": """\
+Usage: penstock cluster describe [OPTIONS]
+
+  Show the cluster's id, its brokers, and the health of its partitions.
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; x>=0.1]
+  -h, --help                      Show this message and exit.
+""",
+}
