@@ -88,7 +88,14 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             self.limits.fetch_sessions_max, lambda: chance.between(1, 2_147_483_647)
         )
+        self.producer_ids = ProducerIds(controller, self.node_id, lambda: self.epoch)
         self._reconciler = Reconciler(self, commits)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this node's registration, -1 before it has one."""
+        registration = self.image.cluster.brokers.get(self.node_id)
+        return -1 if registration is None else registration.epoch
 
     # -- following the metadata --------------------------------------------------------------
 

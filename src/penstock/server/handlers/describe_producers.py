@@ -1,0 +1,58 @@
+"""DescribeProducers, version 0: the producers that a leader remembers, for finding stuck ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.describe_producers import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from penstock.server.leadership import find_led
+
+if TYPE_CHECKING:
+    from penstock.protocol.generated.describe_producers import DescribeProducersRequest
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+
+def handle(
+    broker: Broker,
+    call: Call,  # noqa: ARG001
+    request: DescribeProducersRequest,
+) -> DescribeProducersResponse:
+    """Answer partition by partition."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_partition(broker, topic.name, at) for at in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    partition = find_led(broker, topic, index)
+    if isinstance(partition, ErrorCode):
+        return PartitionResponse(
+            partition_index=index, error_code=partition, error_message=partition.message
+        )
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.txn_first_offset,
+            )
+            for producer_id, producer in partition.log.producers.by_id.items()
+        ],
+    )

@@ -1,0 +1,122 @@
+"""DescribeTopicPartitions, version 0: topics page by page, eligible leader replicas included.
+
+Topics come in the order of their names. An answer holds no more partitions than both the client
+and `max.request.partition.size.limit` allow; where it stops, a cursor says what comes next. No
+topics asked means all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.controller.topic_names import invalid_name
+from penstock.model.errors import ErrorCode
+from penstock.model.operations import TOPIC_OPERATIONS
+from penstock.protocol.generated.describe_topic_partitions import (
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from penstock.replica.partition import INTERNAL_TOPICS
+from penstock.server.leadership import offline_replicas, reachable_leader
+
+if TYPE_CHECKING:
+    from penstock.metadata.image import MetadataImage
+    from penstock.metadata.topics import PartitionImage, TopicImage
+    from penstock.protocol.generated.describe_topic_partitions import (
+        DescribeTopicPartitionsRequest,
+    )
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+
+def handle(
+    broker: Broker, call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """One page, from the current image."""
+    image = broker.image
+    first_topic, first_index = "", 0
+    if request.cursor is not None:
+        first_topic, first_index = request.cursor.topic_name, request.cursor.partition_index
+    wanted = {topic.name for topic in request.topics}
+    if first_index < 0 or (request.cursor is not None and wanted and first_topic not in wanted):
+        return _invalid(request)
+    names = sorted(name for name in wanted or image.topics.by_name if name >= first_topic)
+    limit = broker.config.get_int("max.request.partition.size.limit")
+    room = max(min(limit, request.response_partition_limit), 1)
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if not room:
+            response.next_cursor = _cursor(name, 0)
+            break
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        start = first_index if name == first_topic else 0
+        page = _page(image, call, topic, start, room)
+        response.topics.append(page)
+        room -= len(page.partitions)
+        if start + len(page.partitions) < len(topic.partitions):
+            response.next_cursor = _cursor(name, start + len(page.partitions))
+            break
+    return response
+
+
+def _page(
+    image: MetadataImage, call: Call, topic: TopicImage, start: int, room: int
+) -> DescribeTopicPartitionsResponseTopic:
+    end = min(len(topic.partitions), start + room)
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(image, call, index, topic.partitions[index]) for index in range(start, end)
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(
+    image: MetadataImage, call: Call, index: int, state: PartitionImage
+) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=reachable_leader(image, state, call.listener_name),
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=list(state.elr),
+        last_known_elr=list(state.last_known_elr),
+        offline_replicas=offline_replicas(image, state, call.listener_name),
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if invalid_name(name) is not None:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """A cursor that no answer of ours can have held."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _cursor(name: str, index: int) -> DescribeTopicPartitionsResponseCursor:
+    return DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=index)

@@ -1,0 +1,113 @@
+"""ListOffsets, versions 1 to 11: where a partition begins and ends, and what stands at a time.
+
+A timestamp of 0 or more asks for the first record that is as young or younger. Negative ones are
+questions of their own, each with the version that introduced it: the beginning (-2), the end (-1),
+the youngest record (-3, from 7), the beginning of what lies on local disk (-4, from 8), the end of
+what lies in tiered storage (-5, from 9), the beginning of what is still to be copied there (-6,
+from 11). Consumers are told of nothing above what they may read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from penstock.server.leadership import find_led
+
+if TYPE_CHECKING:
+    from penstock.protocol.generated.list_offsets import ListOffsetsPartition, ListOffsetsRequest
+    from penstock.replica.partition import Partition
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+LATEST = -1
+EARLIEST = -2
+YOUNGEST = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    YOUNGEST: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+
+CONSUMER = -1
+READ_COMMITTED = 1
+
+
+def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Answer partition by partition, from this node's logs."""
+    asked = Counter(
+        (topic.name, item.partition_index) for topic in request.topics for item in topic.partitions
+    )
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _refused(item, ErrorCode.INVALID_REQUEST)
+                    if asked[topic.name, item.partition_index] > 1
+                    else _answer(broker, call, request, topic.name, item)
+                    for item in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(
+    broker: Broker, call: Call, request: ListOffsetsRequest, topic: str, item: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    timestamp = item.timestamp
+    if timestamp < 0 and call.version < SINCE_VERSION.get(timestamp, call.version + 1):
+        return _refused(item, ErrorCode.UNSUPPORTED_VERSION)
+    partition = find_led(broker, topic, item.partition_index, item.current_leader_epoch)
+    if isinstance(partition, ErrorCode):
+        return _refused(item, partition)
+    try:
+        found = _find(partition, timestamp, _ceiling(partition, request))
+    except OSError:
+        return _refused(item, ErrorCode.KAFKA_STORAGE_ERROR)
+    answer = ListOffsetsPartitionResponse(partition_index=item.partition_index)
+    if found is not None:
+        answer.timestamp, answer.offset, epoch = found
+        if call.version >= 4:
+            answer.leader_epoch = epoch
+    return answer
+
+
+def _ceiling(partition: Partition, request: ListOffsetsRequest) -> int:
+    """The end of what the asker may read: consumers, of committed data only; replicas, of all."""
+    if request.replica_id != CONSUMER:
+        return partition.log.end
+    committed_only = request.isolation_level == READ_COMMITTED
+    return partition.last_stable if committed_only else partition.high_watermark
+
+
+def _find(partition: Partition, timestamp: int, ceiling: int) -> tuple[int, int, int] | None:
+    """Timestamp, offset and leader epoch of what was asked for; None if there is no such record."""
+    log = partition.log
+    if timestamp == LATEST:
+        return -1, ceiling, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.start, log.epochs.epoch_for(log.start)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return None  # no topic of this node has tiered storage
+    found = log.find_max_timestamp() if timestamp == YOUNGEST else log.find_timestamp(timestamp)
+    return None if found is None or found.offset >= ceiling else found
+
+
+def _refused(item: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=item.partition_index, error_code=error)
