@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
 from penstock.server.fetch_sessions import FetchSessions
+from penstock.server.producer_ids import ProducerIds
 from penstock.server.reconcile import Reconciler, settle
 
 if TYPE_CHECKING:
