@@ -24,6 +24,7 @@ from penstock.storage.producer_snapshot import ProducerRow, decode_snapshot, enc
 
 BATCHES_KEPT = 5
 SEQUENCE_MASK = 0x7FFFFFFF  # after 2^31 - 1 comes 0
+EPOCH_MAX = 32767
 NO_OFFSET = -1
 OFFSET_BEYOND = 1 << 63  # above every offset
 
@@ -169,13 +170,18 @@ class Producers:
         """Whether a coordinator may still end this producer's transaction.
 
         From transaction version 2 on each transaction ends under an epoch above that of its data
-        (`epoch_must_rise`): a delayed marker can then never end the next transaction.
+        (`epoch_must_rise`): a delayed marker can then never end the next transaction. The same
+        marker may come again, though, as long as nothing is open that it could end.
         """
         producer = self.by_id.get(producer_id)
         if producer is None:
             return None
-        if epoch < producer.epoch or (epoch_must_rise and epoch == producer.epoch):
+        if epoch < producer.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
+        if epoch_must_rise and epoch == producer.epoch:
+            is_retry = producer.txn_first_offset < 0
+            if not is_retry and epoch != EPOCH_MAX:  # the last epoch cannot rise
+                return ErrorCode.INVALID_PRODUCER_EPOCH
         if coordinator_epoch < producer.coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return None
