@@ -134,9 +134,15 @@ def _registration(request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
 def _after_stop(
     context: Context, request: BrokerRegistrationRequest, before: BrokerImage | None
 ) -> list[Any]:
-    if before is not None and request.previous_broker_epoch == before.epoch:
-        return []  # the last incarnation said, after its flush, that it stopped cleanly
-    return leaders.after_unclean_stop(context, request.broker_id)
+    """What the end of the last incarnation means for the partitions that it had.
+
+    It noted its epoch after its last flush, and only then: a stop without that note may have lost
+    what was acknowledged. Either way leaders change, so that the same epoch never leads twice.
+    """
+    clean = before is not None and request.previous_broker_epoch == before.epoch
+    if clean or not context.image.features.elr_enabled:
+        return list(leaders.after_leaving(context, request.broker_id))
+    return list(leaders.after_unclean_stop(context, request.broker_id))
 
 
 def register_controller(context: Context, request: ControllerRegistrationRequest) -> Decision:
@@ -285,9 +291,10 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Dec
         error = ErrorCode.BROKER_ID_NOT_REGISTERED
         message = f"Broker ID {request.broker_id} is not currently registered"
         return Decision([], UnregisterBrokerResponse(error_code=error, error_message=message))
-    records: list[Any] = list(leaders.after_unclean_stop(context, broker.id))
-    if not context.image.features.elr_enabled:
-        records.extend(leaders.after_leaving(context, broker.id))
+    gone = (
+        leaders.after_unclean_stop if context.image.features.elr_enabled else leaders.after_leaving
+    )
+    records: list[Any] = list(gone(context, broker.id))
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     context.sessions.remove(broker.id)
     return Decision(records, UnregisterBrokerResponse())

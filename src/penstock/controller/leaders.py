@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.controller.decision import Context
 from penstock.controller.elections import Election, Rules, change_record, settle
 from penstock.metadata.configs import BROKER, TOPIC
-from penstock.model.ids import NO_NODE
+from penstock.model.ids import NO_NODE, ZERO_UUID
+from penstock.protocol.generated.metadata_records import PartitionChangeRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock.metadata.topics import PartitionImage, TopicImage
-    from penstock.protocol.generated.metadata_records import PartitionChangeRecord
 
 _ISR_MIN = "min.insync.replicas"
 _UNCLEAN = "unclean.leader.election.enable"
@@ -31,8 +31,6 @@ def after_leaving(context: Context, broker: int) -> list[PartitionChangeRecord]:
 
 def after_unclean_stop(context: Context, broker: int) -> list[PartitionChangeRecord]:
     """A broker stopped without flushing: it may have lost what it acknowledged."""
-    if not context.image.features.elr_enabled:
-        return []
     return _changes(
         context,
         touched=lambda p: broker in p.isr or broker in p.elr or p.leader == broker,
@@ -78,30 +76,50 @@ def _changes(
     unclean: bool = False,
 ) -> list[PartitionChangeRecord]:
     records = []
-    rules_of: dict[tuple[int, bool], Rules] = {}
     elr_enabled = context.image.features.elr_enabled
+    known: dict[Any, PartitionChangeRecord | None] = {}
     for topic, index, partition in _partitions(context):
         if not touched(partition):
             continue
-        key = (isr_min_of(context, topic.name), unclean and _unclean_allowed(context, topic.name))
-        rules = rules_of.get(key)
-        if rules is None:
-            rules = rules_of[key] = Rules(
+        # A partition cannot be asked for more replicas in sync than it has.
+        isr_min = min(isr_min_of(context, topic.name), len(partition.replicas))
+        allowed = unclean and _unclean_allowed(context, topic.name)
+        # Most partitions of a broker are in one of a few states: each is thought through once.
+        key = (_without_epochs(partition), isr_min, allowed)
+        change = known.get(key, _UNSEEN)
+        if change is _UNSEEN:
+            rules = Rules(
                 acceptable,
                 elr_enabled,
-                key[0],
-                Election.UNCLEAN if key[1] else Election.ONLINE,
+                isr_min,
+                Election.UNCLEAN if allowed else Election.ONLINE,
                 () if lost is None else (lost,),
             )
-        # A partition is as safe as its replicas are many: fewer replicas than the minimum
-        # cannot be asked for more.
-        if rules.isr_min > len(partition.replicas):
-            rules = rules._replace(isr_min=len(partition.replicas))
-        settled = settle(partition, isr_of(partition), rules)
-        record = change_record(topic.id, index, partition, settled)
-        if record is not None:
-            records.append(record)
+            settled = settle(partition, isr_of(partition), rules)
+            change = known[key] = change_record(ZERO_UUID, 0, partition, settled)
+        if change is not None:
+            records.append(_for(change, topic.id, index))
     return records
+
+
+_UNSEEN = PartitionChangeRecord()
+
+
+def _without_epochs(partition: PartitionImage) -> tuple[Any, ...]:
+    return partition[:4] + partition[6:]
+
+
+def _for(change: PartitionChangeRecord, topic_id: bytes, index: int) -> PartitionChangeRecord:
+    """The same change of another partition. Records are never altered, so lists may be shared."""
+    return PartitionChangeRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        isr=change.isr,
+        leader=change.leader,
+        leader_recovery_state=change.leader_recovery_state,
+        eligible_leader_replicas=change.eligible_leader_replicas,
+        last_known_elr=change.last_known_elr,
+    )
 
 
 def _partitions(context: Context) -> Iterator[tuple[TopicImage, int, PartitionImage]]:

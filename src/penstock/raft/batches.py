@@ -8,12 +8,13 @@ from penstock.metadata.levels import record_version
 from penstock.protocol.generated import control_records as controls
 from penstock.protocol.record_frames import read_frame, write_frame
 from penstock.records import control
-from penstock.records.batch import CONTROL, BatchHead
+from penstock.records.batch import COMPRESSION_MASK, CONTROL, HEAD_SIZE, BatchHead
 from penstock.records.builder import BatchBuilder, control_batch
 from penstock.records.record import iterate
+from penstock.records.varint import InvalidRecord, read_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.protocol.message import Message
     from penstock.raft.voters import Voters
@@ -78,12 +79,38 @@ def decode_records(head: BatchHead, data: bytes | memoryview) -> list[Any]:
     """The metadata records of a batch; none if it is a control batch."""
     if head.attributes & CONTROL:
         return []
-    records = []
+    values = _values if not head.attributes & COMPRESSION_MASK else _compressed_values
+    return [read_frame(value)[0] for value in values(head, data)]
+
+
+def _values(head: BatchHead, data: bytes | memoryview) -> Iterator[memoryview]:
+    """The records' values, and nothing else of them: a node that starts reads very many."""
+    view = memoryview(data)
+    at = HEAD_SIZE
+    try:
+        for _ in range(head.count):
+            size, at = read_varint(view, at)
+            end = at + size
+            at += 1  # attributes
+            for _ in ("timestamp delta", "offset delta"):
+                while view[at] > 127:
+                    at += 1
+                at += 1
+            key_size, at = read_varint(view, at)
+            value_size, at = read_varint(view, at + max(key_size, 0))
+            if value_size < 0 or at + value_size > end or end > len(view):
+                raise InvalidRecord("a metadata record has no value, or is cut short")
+            yield view[at : at + value_size]
+            at = end
+    except IndexError:
+        raise InvalidRecord("a metadata record runs past the end of its batch") from None
+
+
+def _compressed_values(head: BatchHead, data: bytes | memoryview) -> Iterator[memoryview]:
     for record in iterate(data, head=head):
         if record.value is None:
-            raise ValueError(f"the metadata record at offset {record.offset} has no value")
-        records.append(read_frame(record.value)[0])
-    return records
+            raise InvalidRecord(f"the metadata record at offset {record.offset} has no value")
+        yield record.value
 
 
 def decode_controls(head: BatchHead, data: bytes | memoryview) -> list[tuple[int, Any]]:
