@@ -16,7 +16,7 @@ BATCH_RECORDS = 100
 SECONDS_MAX = 300
 
 
-def start(node: Node, scale: Scale) -> Measures:
+def start(node: Node, _: Scale) -> Measures:
     """From exec to the first answered Metadata request, on an empty data directory."""
     node.launch()
     seconds = _until_led(node, 0)

@@ -21,7 +21,7 @@ class Scale(NamedTuple):
     sync_records: int
     flush_seconds: float
     partitions: int
-    partitions_rounds: int
+    own_node_rounds: int
 
 
 FULL = Scale(
@@ -31,7 +31,7 @@ FULL = Scale(
     sync_records=5_000,
     flush_seconds=5,
     partitions=10_000,
-    partitions_rounds=3,
+    own_node_rounds=3,
 )
 QUICK = Scale(
     rounds=1,
@@ -39,8 +39,8 @@ QUICK = Scale(
     single_records=5_000,
     sync_records=500,
     flush_seconds=1,
-    partitions=500,
-    partitions_rounds=1,
+    partitions=100,
+    own_node_rounds=1,
 )
 
 
@@ -87,7 +87,7 @@ class Case(NamedTuple):
     warm_ups: int = 1
 
     def rounds(self, scale: Scale) -> int:
-        return scale.partitions_rounds if self.own_node else scale.rounds
+        return scale.own_node_rounds if self.own_node else scale.rounds
 
 
 class Row(NamedTuple):

@@ -108,17 +108,21 @@ def flush(node: Node, scale: Scale) -> Measures:
     topic = _create(node, **{"flush.messages": "1"})
     counts = [0] * FLUSHING_PRODUCERS
     failures: list[Exception] = []
-    deadline = time.monotonic() + scale.flush_seconds
+    begun = threading.Barrier(FLUSHING_PRODUCERS)
 
     def send(number: int) -> None:
-        payload = Payload(100, count=1)
+        payload, partition = Payload(100, count=1), number % PARTITIONS
         try:
             with SyncProducer(node.bootstrap) as producer:
+                producer.send(topic, payload, partition)  # connects
+                begun.wait(SECONDS_MAX)
+                deadline = time.monotonic() + scale.flush_seconds
                 while time.monotonic() < deadline:
-                    producer.send(topic, payload, number % PARTITIONS)
+                    producer.send(topic, payload, partition)
                     counts[number] += 1
-        except ClientFailed as failure:
+        except (ClientFailed, threading.BrokenBarrierError) as failure:
             failures.append(failure)
+            begun.abort()
 
     threads = [threading.Thread(target=send, args=(each,)) for each in range(FLUSHING_PRODUCERS)]
     for thread in threads:
@@ -131,7 +135,7 @@ def flush(node: Node, scale: Scale) -> Measures:
     return {"rate": sum(counts) / scale.flush_seconds}
 
 
-def memory(node: Node, scale: Scale) -> Measures:
+def memory(node: Node, _: Scale) -> Measures:
     """What the broker holds after all the traffic before it."""
     return {"memory": memory_mb(node.pid)}
 
@@ -183,7 +187,9 @@ CASES = [
         "produce-java", "produce 100 B, Apache's producer with its defaults", produce_with_java,
         (cpu(1 / 3), throughput()),
     ),
-    _produce_case("single", "100 B, one record per batch", 1 / 2, size=100, settings=SINGLE_RECORDS),
+    _produce_case(
+        "single", "100 B, one record per batch", 1 / 2, size=100, settings=SINGLE_RECORDS
+    ),
     Case(
         "memory", "memory after the produce cases", memory,
         (Criterion("memory", "memory (RSS)", "MB", Kind.RATIO_MAX, 1 / 8),), warm_ups=0,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.oracle import apache
 from tests.oracle.nodes import Node
-from tests.oracle.tools import Tools, ToolResult
+from tests.oracle.tools import ToolResult, Tools
 
 pytestmark = pytest.mark.java
 
@@ -83,8 +83,10 @@ def test_config_command_sets_describes_and_unsets_a_topics_configuration(
 ) -> None:
     shell("TopicCommand", "--create", "--topic", topic)
     config = ("--entity-type", "topics", "--entity-name", topic)
-    altered = shell("kafka.admin.ConfigCommand", *config, "--alter",
-                    "--add-config", "retention.ms=7200000,cleanup.policy=[compact,delete]")  # fmt: skip
+    altered = shell(
+        "kafka.admin.ConfigCommand", *config, "--alter",
+        "--add-config", "retention.ms=7200000,cleanup.policy=[compact,delete]",
+    )  # fmt: skip
     assert f"Completed updating config for topic {topic}." in altered
     described = shell("kafka.admin.ConfigCommand", *config, "--describe")
     assert (

@@ -184,7 +184,9 @@ def create_topic(
     error = ask_topic(wire, name, partitions, config)
     deadline = time.monotonic() + 10
     # Metadata may speak of a leader a moment before the leader itself knows.
-    while error == 0 and any(fetch(wire, name, 0, each).error for each in range(partitions)):
+    while error == 0 and any(
+        fetch(wire, name, 0, each, wait_ms=0).error for each in range(partitions)
+    ):
         assert time.monotonic() < deadline, f"{name} was created but is not led"
         time.sleep(0.01)
     return error
@@ -221,10 +223,18 @@ class Fetched(NamedTuple):
 
 
 def fetch(
-    wire: Wire, topic: str, offset: int, partition: int = 0, bytes_max: int = 1 << 20
+    wire: Wire,
+    topic: str,
+    offset: int,
+    partition: int = 0,
+    *,
+    bytes_max: int = 1 << 20,
+    wait_ms: int = 100,
 ) -> Fetched:
     where = struct.pack(">iqi", partition, offset, bytes_max)
-    body = struct.pack(">iiiib", -1, 100, 1, bytes_max, 0) + array([string(topic) + array([where])])
+    body = struct.pack(">iiiib", -1, wait_ms, 1, bytes_max, 0) + array(
+        [string(topic) + array([where])]
+    )
     answer = wire.call(FETCH, FETCH_VERSION, body)
     answer.int32(), answer.int32(), answer.string(), answer.int32(), answer.int32()
     error, high_watermark, _stable = answer.int16(), answer.int64(), answer.int64()
@@ -245,7 +255,9 @@ def varint(number: int) -> bytes:
 
 
 def record(number: int, value: bytes) -> bytes:
-    body = b"\x00" + varint(0) + varint(number) + varint(-1) + varint(len(value)) + value + varint(0)
+    body = (
+        b"\x00" + varint(0) + varint(number) + varint(-1) + varint(len(value)) + value + varint(0)
+    )
     return varint(len(body)) + body
 
 

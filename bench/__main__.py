@@ -1,0 +1,71 @@
+"""Command line: run Penstock and Apache Kafka side by side."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import chart, lifecycle, machine, report, traffic
+from bench.model import FULL, QUICK, Case
+from bench.runner import TARGETS, Runner, progress
+from tests.oracle import apache
+
+RESULTS = Path(__file__).with_name("results")
+CASES = (*traffic.CASES, *lifecycle.CASES)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    if options.list:
+        print("".join(f"{case.name:24} {case.title}\n" for case in CASES), end="")
+        return 0
+    if (reason := apache.missing()) and "apache" in options.targets:
+        print(f"Apache Kafka cannot run here: {reason}", file=sys.stderr)
+        return 2
+    scale = QUICK if options.quick else FULL
+    if options.rounds:
+        scale = scale._replace(rounds=options.rounds, own_node_rounds=options.rounds)
+    cases = _chosen(options.only)
+    about = machine.describe()
+    progress("".join(f"{key}: {value}\n" for key, value in about.items()))
+
+    rows = Runner(scale, options.targets).run(cases)
+    # Only a whole run on full scale is a result to quote; the rest is kept out of its way.
+    whole = len(cases) == len(CASES) and not options.quick and options.targets == list(TARGETS)
+    name = "side-by-side" if whole else "partial"
+    report.write(RESULTS, name, rows, scale, about)
+    chart.draw(RESULTS / f"{name}.png", rows)
+    print(report.table(rows))
+    missed = [row for row in rows if row.apache and row.penstock and not row.ok]
+    print(f"{len(rows)} measures, {len(missed)} missed. Written to {RESULTS}/{name}.*")
+    return 1 if missed and options.strict else 0
+
+
+def _chosen(only: Sequence[str]) -> list[Case]:
+    """The cases whose names begin with one of `only`, or all."""
+    return [case for case in CASES if not only or case.name.startswith(tuple(only))]
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small and fast; not worth quoting")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="CASE",
+        help="only cases whose name begins so; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--rounds", type=int, help="rounds of each case")
+    parser.add_argument(
+        "--targets", nargs="+", choices=TARGETS, default=list(TARGETS), help="brokers to run"
+    )
+    parser.add_argument("--strict", action="store_true", help="status 1 if a target is missed")
+    parser.add_argument("--list", action="store_true", help="name the cases and end")
+    options = parser.parse_args(arguments)
+    if options.only and not _chosen(options.only):
+        parser.error(f"no case begins with {options.only}; --list names them")
+    return options
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

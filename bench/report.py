@@ -1,0 +1,92 @@
+"""Writes a result: a table to read, and the numbers of every round to compute with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.model import Row, Scale
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The result as Markdown, which is also what the terminal shows."""
+    lines = [
+        ("case", "measure", "Apache Kafka", "Penstock", "ratio", "target", ""),
+        ("---", "---", "--:", "--:", "--:", "---", "---"),
+        *(_cells(row) for row in rows),
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(7)]
+    return "".join(
+        "| " + " | ".join(map(str.ljust, line, widths)).rstrip() + " |\n" for line in lines
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    criterion = row.criterion
+    measure = f"{criterion.title}, {criterion.unit}"
+    if not row.apache or not row.penstock:
+        numbers = [_spread(row.apache), _spread(row.penstock), ""]
+        return (row.case.title, measure, *numbers, criterion.target, "not compared")
+    return (
+        row.case.title,
+        measure,
+        _spread(row.apache),
+        _spread(row.penstock),
+        f"{row.ratio:.2f}",
+        criterion.target,
+        "ok" if row.ok else "**missed**",
+    )
+
+
+def _spread(numbers: Sequence[float]) -> str:
+    """The median, and how far the rounds lie apart."""
+    if not numbers:
+        return ""
+    ordered = sorted(numbers)
+    middle = _short(ordered[len(ordered) // 2])
+    if len(ordered) == 1:
+        return middle
+    return f"{middle} ({_short(ordered[0])} to {_short(ordered[-1])})"
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
+def write(
+    folder: Path, name: str, rows: Sequence[Row], scale: Scale, machine: dict[str, str]
+) -> None:
+    """The Markdown page and the JSON beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about = "".join(f"- {key}: {value}\n" for key, value in machine.items())
+    missed = sum(not row.ok for row in rows if row.apache and row.penstock)
+    page = (
+        "# Penstock beside Apache Kafka\n\n"
+        f"{len(rows)} measures, {missed} missed. Medians of interleaved rounds, in brackets the "
+        "lowest and the highest; ratio is Penstock's number over Apache Kafka's. What each case "
+        "does and why stands in docs/benchmarks.md.\n\n"
+        f"{table(rows)}\n![Ratios]({name}.png)\n\n## Machine\n\n{about}\n## Scale\n\n"
+        + "".join(f"- {key}: {value:,}\n" for key, value in scale._asdict().items())
+    )
+    (folder / f"{name}.md").write_text(page)
+    (folder / f"{name}.json").write_text(json.dumps(_data(rows, scale, machine), indent=1) + "\n")
+
+
+def _data(rows: Sequence[Row], scale: Scale, machine: dict[str, str]) -> dict[str, object]:
+    return {
+        "machine": machine,
+        "scale": scale._asdict(),
+        "rows": [
+            {
+                "case": row.case.name,
+                "measure": row.criterion.measure,
+                "unit": row.criterion.unit,
+                "apache": row.apache,
+                "penstock": row.penstock,
+                "target": row.criterion.target,
+                "ok": row.ok if row.apache and row.penstock else None,
+            }
+            for row in rows
+        ],
+    }
