@@ -35,6 +35,10 @@ INTERNAL_TOPICS = frozenset(
 )
 
 
+BYTES_UNCOUNTED = 1 << 62
+"""Told to those who wait for bytes when nobody counted them: they look for themselves."""
+
+
 class Appended(NamedTuple):
     """Where a batch stands now, or stood already if it came a second time."""
 
@@ -65,7 +69,7 @@ class Waiter(Protocol):
     """Somebody who is told when there is more to read."""
 
     def progress(self, size: int) -> None:
-        """`size` more bytes became readable; 0 says to look again for another reason."""
+        """At most `size` more bytes became readable; 0 says to look for another reason."""
 
 
 class SyncQueue(Protocol):
@@ -263,10 +267,10 @@ class Partition:
             self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)  # the directory is offline by now
         elif end > self._synced:
             self._synced = end
-            self._advance(end - self.high_watermark)
+            self._advance(BYTES_UNCOUNTED)
 
     def _advance(self, size: int) -> None:
-        """Move the watermark to what every in-sync replica has; `size` hints at the bytes."""
+        """Move the watermark to what every in-sync replica has, `size` bytes on at the most."""
         # Alone in the in-sync set: what this node made as durable as the topic asks is committed.
         high = self._synced
         if high <= self.log.high_watermark:
@@ -300,9 +304,14 @@ class Partition:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
 
-    def divergence(self, epoch: int, offset: int) -> tuple[int, int] | None:
-        """Where a reader's log parted from this one, as (epoch, end offset), if it did."""
+    def divergence(self, epoch: int, offset: int) -> tuple[int, int] | ErrorCode | None:
+        """Where a reader's log parted from this one, as (epoch, end offset), if it did.
+
+        A reader that speaks of epochs which this log never knew has to look for its place anew.
+        """
         known, end = self.log.epochs.end_offset_for(epoch, self.log.end)
+        if known < 0:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
         if known < epoch or end < offset:
             return known, end
         return None
@@ -329,7 +338,11 @@ class Partition:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if offset >= ceiling:
             return Readable(None, high, stable, start)
-        return Readable(log.read(offset, size_max, ceiling, whole_first), high, stable, start)
+        try:
+            found = log.read(offset, size_max, ceiling, whole_first)
+        except OSError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return Readable(found, high, stable, start)
 
     def park(self, waiter: Waiter) -> None:
         """Tell `waiter` about progress until it is removed."""

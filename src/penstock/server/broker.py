@@ -149,6 +149,6 @@ class Broker:
         partition = found.partitions.get(index)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self.node_id in partition.replicas:
+        if self.node_id in partition.replicas and self._reconciler.settled:
             return ErrorCode.KAFKA_STORAGE_ERROR  # ours, but its directory is offline
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -45,7 +45,10 @@ class Route:
     def __init__(self, spec: ApiSpec, handler: Handler) -> None:
         self.spec = spec
         self.handler = handler
-        self.versions = spec.codec_versions
+        # Advertised and written down: not Produce 0 to 2, which only old clients look for, and no
+        # version that Kafka itself still keeps back.
+        codec = spec.codec_versions
+        self.versions = range(codec.start, min(codec.stop, spec.versions.stop))
 
 
 class Dispatcher:

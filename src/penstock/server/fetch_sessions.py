@@ -148,10 +148,10 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        if session.by_id != (version >= 13):
-            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         if session.epoch != epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_id != (version >= 13):
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         session.change(asked, forgotten)
         if not session.wanted:
             del self._sessions[session_id]  # nothing is left to carry on with

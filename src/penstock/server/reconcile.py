@@ -148,7 +148,8 @@ class Reconciler:
             del broker.hosted[key]
         partition.leading = False
         partition.release_all(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        broker.store.delete(key)
+        if broker.store.logs.get(key) is partition.log:  # else it went with its directory
+            broker.store.delete(key)
 
     # -- configuration ------------------------------------------------------------------------
 

@@ -17,23 +17,21 @@ from penstock.protocol.generated.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
-    LeaderIdAndEpoch,
     PartitionData,
 )
 from penstock.server.fetch_sessions import FetchPlan, Wanted
+from penstock.server.leaders import point_reader_at_leader
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
     from penstock.protocol.generated.fetch import FetchRequest
-    from penstock.replica.partition import Partition
+    from penstock.replica.partition import Partition, Readable
     from penstock.server.broker import Broker
     from penstock.server.call import Call
 
 BY_ID_FROM = 13
 READ_COMMITTED = 1
-DEBUGGING_REPLICA = -2
-"""The replica id of tools that may read what is not committed yet."""
 
 
 def handle(
@@ -49,7 +47,7 @@ def handle(
         return reading.response()
     if broker.parked_fetches >= broker.limits.parked_fetches_max:
         return reading.response()  # an empty answer is legal, an endless queue is not
-    return _Parked(reading, request.min_bytes - reading.size, request.max_wait_ms).wait()
+    return _Parked(reading, request.min_bytes, request.max_wait_ms).answer
 
 
 class _Reading:
@@ -59,19 +57,19 @@ class _Reading:
         "_hosted",
         "answers",
         "broker",
+        "call",
         "committed_only",
         "plan",
         "replica_id",
         "size",
         "size_max",
         "urgent",
-        "version",
     )
 
     def __init__(self, broker: Broker, call: Call, request: FetchRequest, plan: FetchPlan) -> None:
         self.broker = broker
         self.plan = plan
-        self.version = call.version
+        self.call = call
         self._hosted: Mapping[Any, Partition] = (
             broker.hosted_by_id if call.version >= BY_ID_FROM else broker.hosted
         )
@@ -103,9 +101,11 @@ class _Reading:
             return self._failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
         error = partition.check_epoch(wanted.leader_epoch)
         if error or (self.replica_id >= 0 and self.replica_id not in partition.replicas):
-            return self._failed(wanted, error or ErrorCode.NOT_LEADER_OR_FOLLOWER, partition)
+            return self._failed(wanted, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if wanted.last_fetched_epoch >= 0:
             diverged = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)
+            if isinstance(diverged, ErrorCode):
+                return self._failed(wanted, diverged)
             if diverged is not None:
                 return self._diverged(wanted, partition, diverged)
         read = partition.read(
@@ -113,10 +113,10 @@ class _Reading:
             min(wanted.size_max, self.size_max - self.size),
             self.size == 0,
             self.committed_only,
-            self.replica_id == DEBUGGING_REPLICA,
+            self.replica_id >= 0,
         )
         if isinstance(read, ErrorCode):
-            return self._failed(wanted, read, partition)
+            return self._failed(wanted, read)
         answer = PartitionData(
             partition_index=wanted.key[1],
             high_watermark=read.high_watermark,
@@ -125,32 +125,22 @@ class _Reading:
             aborted_transactions=None,
             records=b"",
         )
+        if self.committed_only:
+            answer.aborted_transactions = _aborted(partition, wanted.fetch_offset, read)
         if read.data is not None:
             answer.records = read.data
             self.size += read.data.size
-        if self.committed_only:
-            answer.aborted_transactions = [
-                AbortedTransaction(producer_id=producer_id, first_offset=first)
-                for producer_id, first in partition.aborted(wanted.fetch_offset, read.last_stable)
-            ]
         return answer
 
-    def _failed(
-        self, wanted: Wanted, error: ErrorCode, partition: Partition | None = None
-    ) -> PartitionData:
+    def _failed(self, wanted: Wanted, error: ErrorCode) -> PartitionData:
         self.urgent = True
-        answer = PartitionData(
+        return PartitionData(
             partition_index=wanted.key[1],
             error_code=error,
             high_watermark=-1,
             aborted_transactions=None,
             records=b"",
         )
-        if partition is not None and self.version >= 12:
-            answer.current_leader = LeaderIdAndEpoch(
-                leader_id=partition.leader, leader_epoch=partition.leader_epoch
-            )
-        return answer
 
     def _diverged(
         self, wanted: Wanted, partition: Partition, diverged: tuple[int, int]
@@ -183,7 +173,18 @@ class _Reading:
             topic.partitions.append(answer)
             if session is not None and answer.records and wanted.key in session.wanted:
                 session.send_to_back(wanted.key)
+        if self.urgent:
+            point_reader_at_leader(self.broker, self.call, response)
         return response
+
+
+def _aborted(partition: Partition, offset: int, read: Readable) -> list[AbortedTransaction]:
+    if read.data is None:
+        return []
+    return [
+        AbortedTransaction(producer_id=producer_id, first_offset=first)
+        for producer_id, first in partition.aborted(offset, read.last_stable)
+    ]
 
 
 def _topic(name: str | bytes) -> FetchableTopicResponse:
@@ -210,16 +211,32 @@ def _remember(wanted: Wanted, answer: PartitionData) -> bool:
 
 
 class _Parked:
-    """A fetch that waits for bytes; its partitions tell it of progress."""
+    """A fetch that waits for bytes; its partitions tell it of progress.
 
-    __slots__ = ("_future", "_missing", "_partitions", "_reading", "_timer")
+    What they tell is a hint: a reader of committed transactions may see less of it, or nothing.
+    So the fetch looks again when enough may be there, and is answered only if it is.
+    """
 
-    def __init__(self, reading: _Reading, missing: int, wait_ms: int) -> None:
+    __slots__ = (
+        "_looking",
+        "_min_bytes",
+        "_missing",
+        "_partitions",
+        "_reading",
+        "_timer",
+        "answer",
+    )
+
+    def __init__(self, reading: _Reading, min_bytes: int, wait_ms: int) -> None:
         broker = reading.broker
         self._reading = reading
-        self._missing = missing
-        self._future: asyncio.Future[None] = broker.loop.create_future()
-        self._timer = broker.loop.call_later(wait_ms / 1000, self._release)
+        self._min_bytes = min_bytes
+        self._missing = min_bytes - reading.size
+        self._looking = False
+        self.answer: asyncio.Future[FetchResponse] = broker.loop.create_future()
+        # Whoever awaits the answer may be gone before it comes: leaving must not depend on them.
+        self.answer.add_done_callback(self._leave)
+        self._timer = broker.loop.call_later(wait_ms / 1000, self._look, True)
         self._partitions = [
             partition
             for wanted in reading.plan.wanted
@@ -229,24 +246,26 @@ class _Parked:
             partition.park(self)
         broker.parked_fetches += 1
 
-    async def wait(self) -> FetchResponse:
-        """The answer, when it is due."""
-        try:
-            await self._future
-        finally:
-            self._timer.cancel()
-            for partition in self._partitions:
-                partition.unpark(self)
-            self._reading.broker.parked_fetches -= 1
-        self._reading.collect()
-        return self._reading.response()
-
     def progress(self, size: int) -> None:
-        """A partition has `size` more bytes to read, or news of another kind (0)."""
+        """A partition may have `size` more bytes to read, or news of another kind (0)."""
         self._missing -= size
-        if size == 0 or self._missing <= 0:
-            self._release()
+        if (size == 0 or self._missing <= 0) and not self._looking:
+            self._looking = True  # once for all that is appended before the loop comes round
+            self._reading.broker.loop.call_soon(self._look, size == 0)
 
-    def _release(self) -> None:
-        if not self._future.done():
-            self._future.set_result(None)
+    def _look(self, must_answer: bool) -> None:
+        self._looking = False
+        if self.answer.done():
+            return
+        reading = self._reading
+        reading.collect()
+        if must_answer or reading.urgent or reading.size >= self._min_bytes:
+            self.answer.set_result(reading.response())
+        else:
+            self._missing = self._min_bytes - reading.size
+
+    def _leave(self, _: asyncio.Future[FetchResponse]) -> None:
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.unpark(self)
+        self._reading.broker.parked_fetches -= 1
