@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from penstock.server.broker import Broker
+from penstock.storage.compaction import Compactor
 from penstock.storage.flush import GroupCommit
 from penstock.storage.log_directory import LogDirectory
 
@@ -26,6 +27,14 @@ class Maintenance:
         self._store = broker.store
         self._commits = commits
         self._tasks: list[asyncio.Task[None]] = []
+        config = broker.config
+        self._compactor = Compactor(
+            self._store.disk,
+            broker.workers,
+            chance=broker.chance,
+            memory_max=config.get_int("log.cleaner.dedupe.buffer.size"),
+            bytes_per_second_max=config.get_float("log.cleaner.io.max.bytes.per.second"),
+        )
 
     def start(self) -> None:
         """Begin all passes."""
@@ -35,6 +44,7 @@ class Maintenance:
             (config.get_int("log.flush.offset.checkpoint.interval.ms"), self._checkpoint),
             (config.get_int("replica.high.watermark.checkpoint.interval.ms"), self._watermarks),
             (config.get_int("producer.id.expiration.check.interval.ms"), self._expire),
+            (config.get_int("log.cleaner.backoff.ms"), self._compact),
             (FLUSH_MS, self._flush),
             (TRASH_MS, self._empty_trash),
         ):
@@ -42,6 +52,7 @@ class Maintenance:
 
     async def stop(self) -> None:
         """End all passes."""
+        self._compactor.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -77,6 +88,12 @@ class Maintenance:
 
     async def _expire(self) -> None:
         self._store.expire_producers(self._broker.clock.now())
+
+    async def _compact(self) -> None:
+        while await self._compactor.run_once(
+            list(self._store.logs.values()), self._broker.clock.now()
+        ):
+            await asyncio.sleep(0)
 
     async def _flush(self) -> None:
         for each in self._store.flush_due(self._broker.clock.now()):
