@@ -50,6 +50,10 @@ class DirectoryLock:
         self._fd = fd
         _held[self._key] = fd
 
+    def fileno(self) -> int:
+        """A descriptor on the directory's file system, as old as the lock."""
+        return self._fd
+
     def release(self) -> None:
         """Let others in. The file stays, as Kafka's does."""
         if _held.pop(self._key, None) is not None:

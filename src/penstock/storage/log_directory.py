@@ -72,6 +72,14 @@ class LogDirectory:
         }
         self._disk.write_atomic(path, format_properties(values).encode())
 
+    def sync_all(self) -> bool:
+        """Make everything in it durable with one call; False where that cannot be done.
+
+        The lock's descriptor is as old as our first write here, so that a failure of any write
+        since then is reported.
+        """
+        return self._lock is not None and self._disk.sync_filesystem(self._lock.fileno())
+
     def fail(self, error: OSError) -> None:
         """The disk failed. The lock stays: nobody else should try either."""
         self.error = error

@@ -124,6 +124,13 @@ def settle(log: Log) -> None:
     save_epochs(log, sync=False)
 
 
+def mark_synced(log: Log) -> None:
+    """Somebody synced the whole file system after `settle`, and nothing was appended since."""
+    with points:
+        log.recovery_point = log.end
+        log.unsynced.names = False
+
+
 def is_synced(log: Log) -> bool:
     """Whether a power cut now would lose nothing."""
     unsynced = log.unsynced

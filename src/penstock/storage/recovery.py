@@ -88,7 +88,7 @@ def load_log(
     return log
 
 
-def finish_swaps(context: LogContext, directory: str) -> dict[str, int]:
+def finish_swaps(context: LogContext, directory: str) -> set[str]:
     """Complete or undo a replacement of segments that a crash interrupted; answers the files left.
 
     `.deleted` and `.cleaned` files go: the first were given up, the second never became valid.
@@ -96,7 +96,7 @@ def finish_swaps(context: LogContext, directory: str) -> dict[str, int]:
     at or above a `.cleaned` belongs to a split that was not complete, and goes too.
     """
     disk = context.disk
-    files = disk.list_files(directory)
+    files = set(disk.listdir(directory))
     marked = [n for n in files if n.endswith((names.DELETED, names.CLEANED, names.SWAP))]
     if not marked:
         return files
@@ -110,8 +110,8 @@ def finish_swaps(context: LogContext, directory: str) -> dict[str, int]:
             swaps.append((offset, name))
         elif not name.endswith(".checkpoint" + names.DELETED):  # Raft removes its own
             disk.remove(os.path.join(directory, name))
-    covered = [_range_of_swap(context, directory, *each, files) for each in swaps]
-    for name in disk.list_files(directory) if swaps else ():
+    covered = [_range_of_swap(context, directory, *each) for each in swaps]
+    for name in disk.listdir(directory) if swaps else ():
         offset = names.offset_of(name)
         if offset is None or not name.endswith(names.SEGMENT_SUFFIXES):
             continue
@@ -120,16 +120,14 @@ def finish_swaps(context: LogContext, directory: str) -> dict[str, int]:
     for _, name in swaps:
         path = os.path.join(directory, name)
         disk.rename(path, path.removesuffix(names.SWAP))
-    return disk.list_files(directory)
+    return set(disk.listdir(directory))
 
 
-def _range_of_swap(
-    context: LogContext, directory: str, base: int, name: str, files: dict[str, int]
-) -> tuple[int, int]:
+def _range_of_swap(context: LogContext, directory: str, base: int, name: str) -> tuple[int, int]:
     """The offsets whose old segments a swapped-in segment replaces."""
     if not name.endswith(names.LOG + names.SWAP):
         return base, base
-    file = context.disk.known(os.path.join(directory, name), files[name])
+    file = context.disk.open(os.path.join(directory, name))
     segment = Segment(context.disk, directory, base, file, 0)
     end = base + 1
     for _, head in segment.heads(0):
@@ -141,7 +139,7 @@ def _range_of_swap(
 def _list_segments(
     context: LogContext,
     directory: str,
-    files: dict[str, int],
+    files: set[str],
     config: LogConfig,
     start: int,
     now: int,
@@ -165,7 +163,7 @@ def _list_segments(
     segments = []
     for base in bases:
         name = names.stem(base) + names.LOG
-        file = disk.known(f"{directory}/{name}", files[name])
+        file = disk.open(f"{directory}/{name}")
         segments.append(Segment(disk, directory, base, file, now))
     active = segments[-1]
     if not active.size and names.stem(active.base) + names.TIME_INDEX in files:
@@ -175,11 +173,16 @@ def _list_segments(
     return segments
 
 
-def _check_index_files(segment: Segment, files: dict[str, int], config: LogConfig) -> None:
+def _check_index_files(segment: Segment, files: set[str], config: LogConfig) -> None:
     """What can be told from the sizes: the rest is checked when the index is used."""
     stem = names.stem(segment.base)
-    offsets, times = files.get(stem + names.INDEX), files.get(stem + names.TIME_INDEX)
-    if offsets is None or times is None or offsets % 8 or times % 12:
+    size_of = segment.disk.size_of
+    if (
+        stem + names.INDEX not in files
+        or stem + names.TIME_INDEX not in files
+        or size_of(segment.path(names.INDEX)) % 8
+        or size_of(segment.path(names.TIME_INDEX)) % 12
+    ):
         logger.warning("rebuilding the index of %s: missing, or cut short", segment.file.path)
         segment.rebuild_index(config.index_interval_bytes)
         segment.drop_index()
@@ -230,7 +233,7 @@ def _remove(context: LogContext, segment: Segment) -> None:
     segment.close()
 
 
-def _read_epochs(context: LogContext, directory: str, files: dict[str, int]) -> str | None:
+def _read_epochs(context: LogContext, directory: str, files: set[str]) -> str | None:
     """The text of the epoch checkpoint: empty if there is none, None if it is corrupt."""
     if EPOCHS_FILE not in files:
         return ""

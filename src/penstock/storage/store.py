@@ -24,6 +24,7 @@ from penstock.storage.context import PRODUCER_EXPIRATION_MS, LogContext
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory
+from penstock.storage.log_sync import mark_synced
 from penstock.storage.recovery import load_log
 from penstock.storage.retention import retain
 from penstock.storage.segment import Segment
@@ -31,7 +32,7 @@ from penstock.storage.segment import Segment
 logger = logging.getLogger(__name__)
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-CLOSING_THREADS = 8
+SYNC_ALL_FROM = 64  # logs: fewer are synced one by one, which leaves other people's files alone
 RECOVERY_THREADS = 2  # Kafka's num.recovery.threads.per.data.dir
 
 ConfigOf = Callable[[str], LogConfig]
@@ -401,7 +402,7 @@ class LogStore:
         self.logs.clear()
 
     def _settle_all(self) -> None:
-        """Write and sync every log. Threads let the file system join their syncs into one."""
+        """Write and sync every log."""
         logs = list(self.logs.values())
         if self.metadata_log is not None:
             logs.append(self.metadata_log)
@@ -410,19 +411,24 @@ class LogStore:
                 log.settle()
             except OSError as error:
                 self._on_fault(log, error)
-        with ThreadPoolExecutor(CLOSING_THREADS) as threads:
-            for log, failure in zip(logs, threads.map(_sync_closing, logs), strict=True):
-                if failure is not None:
-                    self.sync_failed(log, failure)
+        for directory in self.directories:
+            if directory.online:
+                here = [log for log in logs if self.directory_of(log) is directory]
+                self._sync_closing(directory, [log for log in here if not log.is_synced])
+        if self.metadata_log is not None and self.directory_of(self.metadata_log) is None:
+            self.metadata_log.sync(closing=True)
 
-
-def _sync_closing(log: Log) -> OSError | None:
-    try:
-        if not log.is_synced:
-            log.sync(closing=True)
-    except OSError as error:
-        return error
-    return None
+    def _sync_closing(self, directory: LogDirectory, logs: list[Log]) -> None:
+        """Sync a few logs one by one, and many with one call for the whole file system."""
+        try:
+            if len(logs) > SYNC_ALL_FROM and directory.sync_all():
+                for log in logs:
+                    mark_synced(log)
+            for log in logs:
+                if not log.is_synced:
+                    log.sync(closing=True)
+        except OSError as error:
+            self.fail_directory(directory, error)
 
 
 def _start_to_keep(log: Log) -> int | None:
