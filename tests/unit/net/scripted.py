@@ -136,7 +136,8 @@ async def running(
     memory_max: int = 1 << 30,
 ) -> AsyncIterator[Running]:
     service = service or ScriptedService()
-    listener = Listener("PLAINTEXT", service, BufferPool(memory_max), limits or Limits())
+    listener = Listener("PLAINTEXT", BufferPool(memory_max), limits or Limits())
+    listener.service = service
     listener.bind("127.0.0.1", 0)
     await listener.start()
     node = Running(listener, service)

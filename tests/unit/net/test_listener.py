@@ -188,7 +188,7 @@ def test_idle_connections_hold_no_receive_memory(run: Run) -> None:
 def test_a_port_that_is_taken_is_an_error_at_once(run: Run) -> None:
     async def scenario() -> None:
         async with running() as node:
-            other = Listener("OTHER", ScriptedService(), BufferPool(1 << 20), Limits())
+            other = Listener("OTHER", BufferPool(1 << 20), Limits())
             with pytest.raises(OSError):
                 other.bind("127.0.0.1", node.listener.port)
 
@@ -198,7 +198,8 @@ def test_a_port_that_is_taken_is_an_error_at_once(run: Run) -> None:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_an_empty_host_means_both_families_and_plain_addresses(run: Run) -> None:
     async def scenario() -> None:
-        listener = Listener("ANY", ScriptedService(), BufferPool(1 << 20), Limits())
+        listener = Listener("ANY", BufferPool(1 << 20), Limits())
+        listener.service = ScriptedService()
         listener.bind("", 0)
         await listener.start()
         for host in ("127.0.0.1", "::1"):
