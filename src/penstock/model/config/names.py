@@ -99,6 +99,8 @@ def same_thing(name: str) -> tuple[str, ...]:
 
 def unknown_reason(name: str) -> str:
     """Why a name that means no key is refused."""
+    if not name:
+        return "The line has a value but no key."
     if name in THROTTLE_KEYS:
         return f"{name} can only be altered while the node runs (penstock config set)."
     for removed, advice in _REMOVED:

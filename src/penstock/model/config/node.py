@@ -69,11 +69,13 @@ class NodeConfig:
         for entry in entries:
             texts[entry.key] = entry.text
             lines[entry.key] = entry.line
+        values, problems = _parse_all(texts, lines)
         for name, synonym in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if name not in texts and synonym in texts:
                 texts[name] = texts[synonym]
                 lines[name] = lines[synonym]
-        values, problems = _parse_all(texts, lines)
+                values[name] = values.get(synonym)
+        problems += _missing(texts)
         config = cls(texts, values, lines)
         if not problems:
             # Checks across keys would only repeat what is already wrong with one of them.
@@ -335,9 +337,12 @@ def _parse_all(
             values[name] = parse(key, text)
         except InvalidConfig as error:
             problems.append(Problem(name, f"{error.reason}.", lines[name]))
-    missing = (key for key in BROKER_KEYS.values() if key.required and key.name not in texts)
-    problems += [Problem(key.name, f"{key.name} is missing: {_advice(key)}.") for key in missing]
     return values, problems
+
+
+def _missing(texts: Mapping[str, str]) -> list[Problem]:
+    keys = (key for key in BROKER_KEYS.values() if key.required and key.name not in texts)
+    return [Problem(key.name, f"{key.name} is missing: {_advice(key)}.") for key in keys]
 
 
 def _advice(key: ConfigKey) -> str:

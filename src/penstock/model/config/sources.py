@@ -60,29 +60,35 @@ def properties_entries(text: str) -> Iterator[Entry]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines joined where a backslash continues them, with the number of their first line."""
-    pending: list[str] = []
+    joined = ""
     start = 0
-    for number, raw in enumerate(re.split(_LINE_END, text), 1):
+    natural = re.split(_LINE_END, text)
+    for number, raw in enumerate(natural, 1):
         line = raw.lstrip(_BLANKS)
-        if not pending:
-            if not line or line[0] in "#!":
+        if not joined:
+            if line[:1] in ("#", "!"):
                 continue
             start = number
-        pending.append(line)
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            pending[-1] = line[:-1]
+        joined += line
+        if _is_continued(line):
+            joined = joined[:-1]
+            if number < len(natural):
+                continue
+        elif not joined:
             continue
-        yield start, "".join(pending)
-        pending = []
-    if any(pending):
-        yield start, "".join(pending)
+        yield start, joined
+        joined = ""
+
+
+def _is_continued(line: str) -> bool:
+    backslashes = len(line) - len(line.rstrip("\\"))
+    return backslashes % 2 == 1
 
 
 def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
-    return re.sub(_ESCAPE, _replacement, text).removesuffix("\\")
+    return re.sub(_ESCAPE, _replacement, text)
 
 
 def _replacement(match: re.Match[str]) -> str:
