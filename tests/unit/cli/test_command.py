@@ -10,7 +10,7 @@ import pytest
 
 from penstock.cli.root import COMMANDS, app
 from penstock.version import KAFKA_RELEASE, VERSION
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.runner import Penstock
 
 QUICK_SECONDS_MAX = 0.150
 
@@ -27,14 +27,14 @@ def imported_by(*words: str) -> set[str]:
     return set(ran.stdout.rpartition("modules")[2].split())
 
 
-def test_the_version_names_kafkas_release_too(penstock: Run) -> None:
+def test_the_version_names_kafkas_release_too(penstock: Penstock) -> None:
     told = penstock("--version")
     assert told.returncode == 0
     assert told.stdout == f"penstock {VERSION} (Kafka {KAFKA_RELEASE} protocol)\n"
     assert penstock("-V").stdout == told.stdout
 
 
-def test_help_lists_every_command(penstock: Run) -> None:
+def test_help_lists_every_command(penstock: Penstock) -> None:
     told = penstock("--help")
     assert told.returncode == 0
     for name, (_, _, line) in COMMANDS.items():
@@ -50,7 +50,7 @@ def test_the_line_in_the_list_is_the_first_line_of_the_commands_help(name: str) 
     assert command.help.partition("\n")[0] == COMMANDS[name][2]
 
 
-def test_no_words_at_all_show_help_and_end_as_a_mistake(penstock: Run) -> None:
+def test_no_words_at_all_show_help_and_end_as_a_mistake(penstock: Penstock) -> None:
     for words in ((), ("topic",)):
         told = penstock(*words)
         assert told.returncode == 2
@@ -80,9 +80,9 @@ def test_no_words_at_all_show_help_and_end_as_a_mistake(penstock: Run) -> None:
     ],
 )
 def test_a_mistake_says_what_is_wrong_and_what_to_do(
-    penstock: Run, words: tuple[str, ...], problem: str
+    penstock: Penstock, words: tuple[str, ...], problem: str
 ) -> None:
-    told = penstock(*words, input="")
+    told = penstock(*words)
     assert told.returncode == 2
     assert told.stdout == ""
     assert told.stderr.startswith("error: ")
@@ -91,7 +91,7 @@ def test_a_mistake_says_what_is_wrong_and_what_to_do(
     assert "\x1b" not in told.stderr
 
 
-def test_a_cluster_that_is_not_there_is_told_of_at_once(penstock: Run) -> None:
+def test_a_cluster_that_is_not_there_is_told_of_at_once(penstock: Penstock) -> None:
     began = time.monotonic()
     told = penstock("topic", "list", "-b", "127.0.0.1:1")
     assert told.returncode == 3
@@ -120,7 +120,7 @@ def test_commands_convert_their_words_without_pydantic(words: tuple[str, ...]) -
 @pytest.mark.parametrize(
     "words", [("--version",), ("--help",), ("topic", "--help"), ("produce", "--help")]
 )
-def test_version_and_help_answer_quickly(penstock: Run, words: tuple[str, ...]) -> None:
+def test_version_and_help_answer_quickly(penstock: Penstock, words: tuple[str, ...]) -> None:
     took = []
     for _ in range(15):  # the best of some: other work on the machine is none of ours
         began = time.perf_counter()
