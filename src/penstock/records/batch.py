@@ -140,11 +140,11 @@ def check_batch(view: memoryview, at: int, end: int, size_max: int) -> BatchHead
     [at, end) must hold exactly one batch of magic 2 that a client may write, of at most `size_max`
     bytes, with a true CRC. Answers the head, or the error code that Kafka answers.
 
-    Three answers are stricter than Kafka's. Bytes behind the batch that make no second one are
-    INVALID_RECORD, where Kafka drops them unseen; an unknown compression is
-    UNSUPPORTED_COMPRESSION_TYPE, where Kafka says UNKNOWN_SERVER_ERROR; and a producer that claims
-    the broker's time of append gets INVALID_TIMESTAMP on every topic, in Kafka only on those that
-    use it.
+    Two answers are stricter than Kafka's. Bytes behind the batch that make no second one are
+    INVALID_RECORD, where Kafka drops them unseen; and a producer that claims the broker's time of
+    append gets INVALID_TIMESTAMP on every topic, in Kafka only on those that use it. Where Kafka
+    stumbles and says UNKNOWN_SERVER_ERROR (an unknown compression, a batch shorter than its head,
+    a length of two gigabytes), the answer here names the fault.
     """
     size = end - at
     if size < HEAD_SIZE:

@@ -11,6 +11,7 @@ claims two gigabytes costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from penstock.records.batch import (
     HEAD_SIZE,
@@ -25,44 +26,30 @@ from penstock.records.varint import InvalidRecord, read_varint
 
 Header = tuple[str, bytes | None]
 
+_new = tuple.__new__
 
-class Record:
+
+class Record(NamedTuple):
     """One record. `key` and `value` are views into the batch (or its decompressed form)."""
 
-    __slots__ = ("_body", "_headers_at", "attributes", "key", "offset", "timestamp", "value")
-
-    def __init__(
-        self,
-        offset: int,
-        timestamp: int,
-        key: memoryview | None,
-        value: memoryview | None,
-        body: memoryview,
-        headers_at: int,
-        attributes: int,
-    ) -> None:
-        self.offset = offset
-        self.timestamp = timestamp
-        self.key = key
-        self.value = value
-        self.attributes = attributes
-        self._body = body
-        self._headers_at = headers_at
+    offset: int
+    timestamp: int
+    key: memoryview | None
+    value: memoryview | None
+    data: memoryview
+    """All records of the batch, of which this one ends at `end`."""
+    headers_at: int
+    end: int
 
     @property
     def headers(self) -> list[Header]:
         """Keys and values in their order; read only when asked for."""
-        return _read_headers(self._body, self._headers_at)
-
-    @property
-    def body(self) -> memoryview:
-        """The record as it stands in the batch, without its length."""
-        return self._body
+        return _read_headers(self.data, self.headers_at, self.end)
 
     @property
     def headers_raw(self) -> memoryview:
         """Header count and headers as they stand, for whoever copies a record."""
-        return self._body[self._headers_at :]
+        return self.data[self.headers_at : self.end]
 
     def __repr__(self) -> str:
         key = None if self.key is None else bytes(self.key)
@@ -91,60 +78,82 @@ def iterate(
 
 
 def _records(head: BatchHead, data: memoryview) -> Iterator[Record]:
+    """The loop over a batch, written out: a call for each number would double its time."""
     base_offset = head.base_offset
     base_timestamp = head.base_timestamp
     append_time = head.max_timestamp if head.attributes & TIMESTAMP_APPEND else None
+    size = len(data)
     at = 0
-    for _ in range(head.count):
-        size, at = read_varint(data, at)
-        end = at + size
-        if size < 0 or end > len(data):
-            raise InvalidRecord(f"a record of {size} bytes, where {len(data) - at} remain")
-        body = data[at:end]
-        timestamp_delta, position = read_varint(body, 1)
-        offset_delta, position = read_varint(body, position)
-        key, position = _read_bytes(body, position)
-        value, position = _read_bytes(body, position)
-        yield Record(
-            base_offset + offset_delta,
-            base_timestamp + timestamp_delta if append_time is None else append_time,
-            key,
-            value,
-            body,
-            position,
-            body[0],
-        )
-        at = end
-    if at != len(data):
-        raise InvalidRecord(f"{len(data) - at} bytes behind the last of {head.count} records")
+    try:
+        for _ in range(head.count):
+            length, at = read_varint(data, at)
+            end = at + length
+            if length < 0 or end > size:
+                raise InvalidRecord(f"a record of {length} bytes, where {size - at} remain")
+            at += 1  # attributes: none are defined
+            timestamp = data[at]
+            if timestamp < 0x80:
+                timestamp = timestamp >> 1 ^ -(timestamp & 1)
+                at += 1
+            else:
+                timestamp, at = read_varint(data, at)
+            offset = data[at]
+            if offset < 0x80:
+                offset = offset >> 1 ^ -(offset & 1)
+                at += 1
+            else:
+                offset, at = read_varint(data, at)
+            length = data[at]
+            if length < 0x80:
+                length = length >> 1 ^ -(length & 1)
+                at += 1
+            else:
+                length, at = read_varint(data, at)
+            key = None
+            if length >= 0:
+                key = data[at : at + length]
+                at += length
+            length, at = read_varint(data, at)
+            value = None
+            if length >= 0:
+                value = data[at : at + length]
+                at += length
+            if at >= end:  # the header count takes a byte at least; slices never pass the data
+                raise InvalidRecord(f"a record's fields pass its end by {at + 1 - end} bytes")
+            timestamp = base_timestamp + timestamp if append_time is None else append_time
+            yield _new(Record, (base_offset + offset, timestamp, key, value, data, at, end))
+            at = end
+    except IndexError:
+        raise InvalidRecord("a number runs past the end of the batch") from None
+    if at != size:
+        raise InvalidRecord(f"{size - at} bytes behind the last of {head.count} records")
 
 
-def _read_bytes(body: memoryview, at: int) -> tuple[memoryview | None, int]:
-    size, at = read_varint(body, at)
+def _read_bytes(data: memoryview, at: int, end: int) -> tuple[memoryview | None, int]:
+    size, at = read_varint(data, at)
     if size < 0:
         return None, at
-    end = at + size
-    if end > len(body):
-        raise InvalidRecord(f"a field of {size} bytes, where {len(body) - at} remain")
-    return body[at:end], end
+    if at + size > end:
+        raise InvalidRecord(f"a field of {size} bytes, where {end - at} remain")
+    return data[at : at + size], at + size
 
 
-def _read_headers(body: memoryview, at: int) -> list[Header]:
-    count, at = read_varint(body, at)
+def _read_headers(data: memoryview, at: int, end: int) -> list[Header]:
+    count, at = read_varint(data, at)
     # A header takes two bytes at the least, so the bytes that remain bound the count.
-    if count < 0 or count > (len(body) - at) // 2:
-        raise InvalidRecord(f"{count} headers in {len(body) - at} bytes")
+    if count < 0 or count > (end - at) // 2:
+        raise InvalidRecord(f"{count} headers in {end - at} bytes")
     headers: list[Header] = []
     for _ in range(count):
-        key, at = _read_bytes(body, at)
+        key, at = _read_bytes(data, at, end)
         if key is None:
             raise InvalidRecord("a header without a key")
-        value, at = _read_bytes(body, at)
+        value, at = _read_bytes(data, at, end)
         try:
             name = str(key, "utf-8")
         except UnicodeDecodeError:
             raise InvalidRecord("a header's key is not UTF-8") from None
         headers.append((name, None if value is None else bytes(value)))
-    if at != len(body):
-        raise InvalidRecord(f"{len(body) - at} bytes behind the last header")
+    if at != end:
+        raise InvalidRecord(f"{end - at} bytes behind the last header")
     return headers
