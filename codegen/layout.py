@@ -67,11 +67,11 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A field that the version lacks: how to tell that it is set, unless that does not matter."""
+    """A field that the version lacks."""
 
     attr: str
     default: str
-    set_if: str | None
+    ignorable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,7 @@ def layout_of(cls: Class, version: int, flexible: Versions) -> Layout:
     for it in cls.fields:
         attr, default = snake(it.name), default_of(it)
         if version not in it.versions:
-            condition = None if it.ignorable else set_if(it, cls, f"it.{attr}")
-            absent.append(Absence(attr, default, condition))
+            absent.append(Absence(attr, default, it.ignorable))
             continue
         slot = Slot(
             attr=attr,

@@ -15,10 +15,21 @@ from codegen.names import local
 class ReaderEmitter:
     """Emits readers into one module."""
 
-    def __init__(self, lines: Lines, constants: Constants, names: dict[Layout, str]) -> None:
+    def __init__(
+        self,
+        lines: Lines,
+        constants: Constants,
+        names: dict[Layout, str],
+        fresh: dict[tuple[str, str], str],
+        *,
+        inline: bool,
+    ) -> None:
         self.lines = lines
         self.constants = constants
         self.names = names
+        self.fresh = fresh  # (class, attribute): the list or struct that the field starts with
+        self._inline = inline  # whether to read the elements of arrays without a call
+        self._it = "it"
         self._targets: list[str] = []
         self._code = ""
         self._width = 0
@@ -27,34 +38,30 @@ class ReaderEmitter:
         name, add = self.names[layout], self.lines.add
         head = f"def read_{name}(view: memoryview, at: int) -> tuple[{layout.cls}, int]:"
         with self.lines.block(head):
-            add(f"it = new({layout.cls})")
             if any(not it.is_fixed for it in (*layout.slots, *layout.tagged)):
                 add("size = len(view)")
-            for gone in layout.absent:
-                self._default(layout, gone.attr, gone.default)
-            for slot in layout.tagged:
-                self._default(layout, slot.attr, slot.default)
-            for slot in layout.slots:
-                self._slot(layout, slot)
-            if layout.flexible:
-                self._close("B", 1)
-                self._tags(layout)
-            else:
-                self._close()
+            self._body(layout, "it")
             add("return it, at")
         add("")
         add("")
 
-    def _default(self, layout: Layout, attr: str, default: str) -> None:
-        if default == "FRESH":
-            default = self._fresh(layout, attr)
-        self.lines.add(f"it.{attr} = {default}")
-
-    def _fresh(self, layout: Layout, attr: str) -> str:
-        """A list, or a struct that this version does not carry, in its first state."""
-        return self.fresh[(layout.cls, attr)]
-
-    fresh: dict[tuple[str, str], str] = {}
+    def _body(self, layout: Layout, it: str) -> None:
+        """Read one `layout` into a new object, named `it`."""
+        outer, self._it = self._it, it
+        self.lines.add(f"{it} = new({layout.cls})")
+        defaults = [(gone.attr, gone.default) for gone in layout.absent]
+        defaults += [(slot.attr, slot.default) for slot in layout.tagged]
+        for attr, default in defaults:
+            fresh = self.fresh.get((layout.cls, attr))
+            self.lines.add(f"{it}.{attr} = {fresh or default}")
+        for slot in layout.slots:
+            self._slot(layout, slot)
+        if layout.flexible:
+            self._close("B", 1)
+            self._tags(layout)
+        else:
+            self._close()
+        self._it = outer
 
     # -- runs --
 
@@ -96,7 +103,7 @@ class ReaderEmitter:
     # -- fields --
 
     def _slot(self, layout: Layout, slot: Slot) -> None:
-        target = f"it.{slot.attr}"
+        target = f"{self._it}.{slot.attr}"
         what = f'"{layout.cls}.{slot.attr}"'
         if slot.is_fixed:
             self._fixed(target, slot.type)
@@ -120,8 +127,8 @@ class ReaderEmitter:
             with block("if end > size:"):
                 add(f"raise cut_short({what})")
             value = {
-                "string": 'str(view[at:end], "utf-8", "replace")',
-                "bytes": "bytes(view[at:end])",
+                "string": 'view[at:end].tobytes().decode("utf-8", "replace")',
+                "bytes": "view[at:end].tobytes()",
                 "records": "view[at:end]",
             }[slot.type]
             add(f"{target} = {value}")
@@ -182,7 +189,10 @@ class ReaderEmitter:
             add(f"{target} = []")
             with block("for _ in range(n):"):
                 element = local(part.cls)
-                add(f"{element}, at = read_{self.names[part]}(view, at)")
+                if self._inline:
+                    self._body(part, element)
+                else:
+                    add(f"{element}, at = read_{self.names[part]}(view, at)")
                 add(f"{target}.append({element})")
 
     # -- tagged fields --
@@ -200,11 +210,14 @@ class ReaderEmitter:
                 add("stop = at + n")
                 with block("if stop > len(view):"):
                     add('raise cut_short("a tagged field")')
+                # Elements inside have tags of their own: their locals must not meet ours.
+                inline, self._inline = self._inline, False
                 for number, slot in enumerate(layout.tagged):
                     word = "elif" if number else "if"
                     with block(f"{word} tag == {slot.tag}:"):
                         self._slot(layout, slot)
                         self._close()
+                self._inline = inline
                 with block("else:"):
                     add("at = stop")
                 with block("if at != stop:"):

@@ -6,6 +6,7 @@ and the prefix that closes it is packed by the same call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from codegen.layout import CODE, Layout, Slot
@@ -21,12 +22,16 @@ class WriterEmitter:
         lines: Lines,
         constants: Constants,
         names: dict[Layout, str],
-        conditions: dict[tuple[str, str], str],
+        conditions: dict[tuple[str, str], Callable[[str], str]],
+        *,
+        inline: bool,
     ) -> None:
         self.lines = lines
         self.constants = constants
         self.names = names
-        self.conditions = conditions  # (class, attribute) of a tagged field: when it is set
+        self.conditions = conditions  # (class, attribute) of a field: when its value is set
+        self._inline = inline  # whether to write the elements of arrays without a call
+        self._it = "it"
         self._values: list[str] = []
         self._code = ""
         self._out = "out"
@@ -36,28 +41,30 @@ class WriterEmitter:
         name, add, block = self.names[layout], self.lines.add, self.lines.block
         splices = ", splices: Splices | None" if whole or layout.holds_records() else ""
         with block(f"def write_{name}(it: {layout.cls}, out: bytearray{splices}) -> None:"):
-            for gone in layout.absent:
-                if gone.set_if is not None:
-                    with block(f"if {gone.set_if}:"):
-                        add(f'raise no_place("{layout.cls}.{gone.attr}")')
-            for slot in layout.slots:
-                self._slot(layout, slot, f"it.{slot.attr}")
-            if not layout.flexible:
-                self._close()
-            elif layout.tagged:
-                self._close()
-                self._tags(layout)
-            else:
-                self._code += "x"  # no tagged fields: a zero, which struct calls a pad byte
-                self._close()
-            if self._is_empty(layout):
-                add("pass")
+            self._body(layout, "it")
         add("")
         add("")
 
-    def _is_empty(self, layout: Layout) -> bool:
-        checked = any(it.set_if for it in layout.absent)
-        return not (layout.slots or layout.flexible or checked)
+    def _body(self, layout: Layout, it: str) -> None:
+        """Write the object that is named `it`."""
+        outer, self._it = self._it, it
+        refused = [gone.attr for gone in layout.absent if not gone.ignorable]
+        for attr in refused:
+            with self.lines.block(f"if {self._is_set(layout, attr)}:"):
+                self.lines.add(f'raise no_place("{layout.cls}.{attr}")')
+        for slot in layout.slots:
+            self._slot(layout, slot, f"{it}.{slot.attr}")
+        if layout.flexible and not layout.tagged:
+            self._code += "x"  # no tagged fields: a zero, which struct calls a pad byte
+        self._close()
+        if layout.tagged:
+            self._tags(layout)
+        if not (layout.slots or layout.flexible or refused):
+            self.lines.add("pass")
+        self._it = outer
+
+    def _is_set(self, layout: Layout, attr: str) -> str:
+        return self.conditions[(layout.cls, attr)](f"{self._it}.{attr}")
 
     # -- runs --
 
@@ -208,35 +215,47 @@ class WriterEmitter:
             splices = ", splices" if slot.part.holds_records() else ""
             element = local(slot.part.cls)
             with block(f"for {element} in {value}:"):
-                add(f"write_{self.names[slot.part]}({element}, {out}{splices})")
+                if self._inline:
+                    self._body(slot.part, element)
+                else:
+                    add(f"write_{self.names[slot.part]}({element}, {out}{splices})")
 
     # -- tagged fields --
 
     def _tags(self, layout: Layout) -> None:
         """Only fields that are set are sent, each with its tag and size."""
         add, block = self.lines.add, self.lines.block
-        conditions = [self.conditions[(layout.cls, it.attr)] for it in layout.tagged]
+        it = self._it
         quick = [
-            f"it.{slot.attr} is None" if slot.default == "None" else f"not ({condition})"
-            for slot, condition in zip(layout.tagged, conditions, strict=True)
+            f"{it}.{slot.attr} is None"
+            if slot.default == "None"
+            else f"not ({self._is_set(layout, slot.attr)})"
+            for slot in layout.tagged
         ]
         with block(f"if {' and '.join(quick)}:"):
-            add("out.append(0)")
-            add("return")
-        add("n_tags = 0")
-        add("tags = bytearray()")
-        for slot, condition in zip(layout.tagged, conditions, strict=True):
-            with block(f"if {condition}:"):
-                add("n_tags += 1")
-                add("tag = bytearray()")
-                self._out = "tag"
-                if slot.default == "None":
-                    slot = replace(slot, optional=False)  # the condition has excluded it
-                self._slot(layout, slot, f"it.{slot.attr}")
-                self._close()
-                self._out = "out"
-                add(f"write_uvarint(tags, {slot.tag})")
-                add("write_uvarint(tags, len(tag))")
-                add("tags += tag")
-        add("write_uvarint(out, n_tags)")
-        add("out += tags")
+            add(f"{self._out}.append(0)")
+        with block("else:"):
+            add("n_tags = 0")
+            add("tags = bytearray()")
+            # Elements inside have tags of their own: their locals must not meet ours.
+            inline, self._inline = self._inline, False
+            for slot in layout.tagged:
+                self._tag(layout, slot)
+            self._inline = inline
+            add(f"write_uvarint({self._out}, n_tags)")
+            add(f"{self._out} += tags")
+
+    def _tag(self, layout: Layout, slot: Slot) -> None:
+        add = self.lines.add
+        with self.lines.block(f"if {self._is_set(layout, slot.attr)}:"):
+            add("n_tags += 1")
+            add("tag = bytearray()")
+            outer, self._out = self._out, "tag"
+            if slot.default == "None":
+                slot = replace(slot, optional=False)  # the condition has excluded it
+            self._slot(layout, slot, f"{self._it}.{slot.attr}")
+            self._close()
+            self._out = outer
+            add(f"write_uvarint(tags, {slot.tag})")
+            add("write_uvarint(tags, len(tag))")
+            add("tags += tag")

@@ -68,13 +68,19 @@ def wrong_size(what: str) -> ProtocolError:
 
 def read_uvarint(view: memoryview, at: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits in five bytes."""
-    value = 0
-    for shift in (0, 7, 14, 21, 28):
-        byte = view[at]
-        at += 1
+    byte = view[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value = byte & 0x7F
+    byte = view[at + 1]
+    if byte < 0x80:  # written out up to here: the length of a batch usually takes two bytes
+        return value | byte << 7, at + 2
+    value |= (byte & 0x7F) << 7
+    for place, shift in ((2, 14), (3, 21), (4, 28)):
+        byte = view[at + place]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value, at + place + 1
     raise ProtocolError("a varint is longer than five bytes")
 
 

@@ -37,7 +37,7 @@ class Entry:
 
 def generated(module: str, name: str) -> type[Part]:
     """A generated class."""
-    found = getattr(importlib.import_module(f"penstock.protocol.generated.{module}"), name)
+    found: type[Part] = vars(importlib.import_module(f"penstock.protocol.generated.{module}"))[name]
     assert issubclass(found, Part)
     return found
 

@@ -12,7 +12,7 @@ def test_every_api_has_the_classes_of_its_key() -> None:
             assert issubclass(cls, Message)
             assert key == cls.API_KEY
             assert spec.codec_versions == cls.VERSIONS
-            assert cls.FLEXIBLE_FROM == spec.flexible_from
+            assert spec.flexible_from == cls.FLEXIBLE_FROM
 
 
 def test_keys_have_names() -> None:

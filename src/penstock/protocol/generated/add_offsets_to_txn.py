@@ -64,15 +64,15 @@ class AddOffsetsToTxnResponse(Message):
 
 
 def read_AddOffsetsToTxnRequest_0(view: memoryview, at: int) -> tuple[AddOffsetsToTxnRequest, int]:
-    it = new(AddOffsetsToTxnRequest)
     size = len(view)
+    it = new(AddOffsetsToTxnRequest)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AddOffsetsToTxnRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddOffsetsToTxnRequest.transactional_id")
@@ -82,7 +82,7 @@ def read_AddOffsetsToTxnRequest_0(view: memoryview, at: int) -> tuple[AddOffsets
         end = at + n
         if end > size:
             raise cut_short("AddOffsetsToTxnRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddOffsetsToTxnRequest.group_id")
@@ -101,8 +101,8 @@ def write_AddOffsetsToTxnRequest_0(it: AddOffsetsToTxnRequest, out: bytearray, s
 
 
 def read_AddOffsetsToTxnRequest_3(view: memoryview, at: int) -> tuple[AddOffsetsToTxnRequest, int]:
-    it = new(AddOffsetsToTxnRequest)
     size = len(view)
+    it = new(AddOffsetsToTxnRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -111,7 +111,7 @@ def read_AddOffsetsToTxnRequest_3(view: memoryview, at: int) -> tuple[AddOffsets
         end = at + n - 1
         if end > size:
             raise cut_short("AddOffsetsToTxnRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddOffsetsToTxnRequest.transactional_id")
@@ -123,7 +123,7 @@ def read_AddOffsetsToTxnRequest_3(view: memoryview, at: int) -> tuple[AddOffsets
         end = at + n - 1
         if end > size:
             raise cut_short("AddOffsetsToTxnRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddOffsetsToTxnRequest.group_id")

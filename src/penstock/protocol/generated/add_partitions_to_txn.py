@@ -158,15 +158,15 @@ class AddPartitionsToTxnResponse(Message):
 
 
 def read_AddPartitionsToTxnTopic_0(view: memoryview, at: int) -> tuple[AddPartitionsToTxnTopic, int]:
-    it = new(AddPartitionsToTxnTopic)
     size = len(view)
+    it = new(AddPartitionsToTxnTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AddPartitionsToTxnTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddPartitionsToTxnTopic.name")
@@ -197,8 +197,8 @@ def write_AddPartitionsToTxnTopic_0(it: AddPartitionsToTxnTopic, out: bytearray)
 
 
 def read_AddPartitionsToTxnRequest_0(view: memoryview, at: int) -> tuple[AddPartitionsToTxnRequest, int]:
-    it = new(AddPartitionsToTxnRequest)
     size = len(view)
+    it = new(AddPartitionsToTxnRequest)
     it.transactions = []
     (n,) = unpack_h(view, at)
     at += 2
@@ -206,7 +206,7 @@ def read_AddPartitionsToTxnRequest_0(view: memoryview, at: int) -> tuple[AddPart
         end = at + n
         if end > size:
             raise cut_short("AddPartitionsToTxnRequest.v3_and_below_transactional_id")
-        it.v3_and_below_transactional_id = str(view[at:end], "utf-8", "replace")
+        it.v3_and_below_transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddPartitionsToTxnRequest.v3_and_below_transactional_id")
@@ -238,8 +238,8 @@ def write_AddPartitionsToTxnRequest_0(it: AddPartitionsToTxnRequest, out: bytear
 
 
 def read_AddPartitionsToTxnTopic_3(view: memoryview, at: int) -> tuple[AddPartitionsToTxnTopic, int]:
-    it = new(AddPartitionsToTxnTopic)
     size = len(view)
+    it = new(AddPartitionsToTxnTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -248,7 +248,7 @@ def read_AddPartitionsToTxnTopic_3(view: memoryview, at: int) -> tuple[AddPartit
         end = at + n - 1
         if end > size:
             raise cut_short("AddPartitionsToTxnTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddPartitionsToTxnTopic.name")
@@ -295,8 +295,8 @@ def write_AddPartitionsToTxnTopic_3(it: AddPartitionsToTxnTopic, out: bytearray)
 
 
 def read_AddPartitionsToTxnRequest_3(view: memoryview, at: int) -> tuple[AddPartitionsToTxnRequest, int]:
-    it = new(AddPartitionsToTxnRequest)
     size = len(view)
+    it = new(AddPartitionsToTxnRequest)
     it.transactions = []
     n = view[at]
     at += 1
@@ -306,7 +306,7 @@ def read_AddPartitionsToTxnRequest_3(view: memoryview, at: int) -> tuple[AddPart
         end = at + n - 1
         if end > size:
             raise cut_short("AddPartitionsToTxnRequest.v3_and_below_transactional_id")
-        it.v3_and_below_transactional_id = str(view[at:end], "utf-8", "replace")
+        it.v3_and_below_transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddPartitionsToTxnRequest.v3_and_below_transactional_id")
@@ -355,8 +355,8 @@ def write_AddPartitionsToTxnRequest_3(it: AddPartitionsToTxnRequest, out: bytear
 
 
 def read_AddPartitionsToTxnTransaction_4(view: memoryview, at: int) -> tuple[AddPartitionsToTxnTransaction, int]:
-    it = new(AddPartitionsToTxnTransaction)
     size = len(view)
+    it = new(AddPartitionsToTxnTransaction)
     n = view[at]
     at += 1
     if n > 127:
@@ -365,7 +365,7 @@ def read_AddPartitionsToTxnTransaction_4(view: memoryview, at: int) -> tuple[Add
         end = at + n - 1
         if end > size:
             raise cut_short("AddPartitionsToTxnTransaction.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddPartitionsToTxnTransaction.transactional_id")
@@ -412,8 +412,8 @@ def write_AddPartitionsToTxnTransaction_4(it: AddPartitionsToTxnTransaction, out
 
 
 def read_AddPartitionsToTxnRequest_4(view: memoryview, at: int) -> tuple[AddPartitionsToTxnRequest, int]:
-    it = new(AddPartitionsToTxnRequest)
     size = len(view)
+    it = new(AddPartitionsToTxnRequest)
     it.v3_and_below_transactional_id = ''
     it.v3_and_below_producer_id = 0
     it.v3_and_below_producer_epoch = 0
@@ -472,15 +472,15 @@ def write_AddPartitionsToTxnPartitionResult_0(it: AddPartitionsToTxnPartitionRes
 
 
 def read_AddPartitionsToTxnTopicResult_0(view: memoryview, at: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
-    it = new(AddPartitionsToTxnTopicResult)
     size = len(view)
+    it = new(AddPartitionsToTxnTopicResult)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AddPartitionsToTxnTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddPartitionsToTxnTopicResult.name")
@@ -510,8 +510,8 @@ def write_AddPartitionsToTxnTopicResult_0(it: AddPartitionsToTxnTopicResult, out
 
 
 def read_AddPartitionsToTxnResponse_0(view: memoryview, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
-    it = new(AddPartitionsToTxnResponse)
     size = len(view)
+    it = new(AddPartitionsToTxnResponse)
     it.error_code = 0
     it.results_by_transaction = []
     it.throttle_time_ms, n = unpack_ii(view, at)
@@ -553,8 +553,8 @@ def write_AddPartitionsToTxnPartitionResult_3(it: AddPartitionsToTxnPartitionRes
 
 
 def read_AddPartitionsToTxnTopicResult_3(view: memoryview, at: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
-    it = new(AddPartitionsToTxnTopicResult)
     size = len(view)
+    it = new(AddPartitionsToTxnTopicResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -563,7 +563,7 @@ def read_AddPartitionsToTxnTopicResult_3(view: memoryview, at: int) -> tuple[Add
         end = at + n - 1
         if end > size:
             raise cut_short("AddPartitionsToTxnTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddPartitionsToTxnTopicResult.name")
@@ -609,8 +609,8 @@ def write_AddPartitionsToTxnTopicResult_3(it: AddPartitionsToTxnTopicResult, out
 
 
 def read_AddPartitionsToTxnResponse_3(view: memoryview, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
-    it = new(AddPartitionsToTxnResponse)
     size = len(view)
+    it = new(AddPartitionsToTxnResponse)
     it.error_code = 0
     it.results_by_transaction = []
     it.throttle_time_ms, n = unpack_iB(view, at)
@@ -651,8 +651,8 @@ def write_AddPartitionsToTxnResponse_3(it: AddPartitionsToTxnResponse, out: byte
 
 
 def read_AddPartitionsToTxnResult_4(view: memoryview, at: int) -> tuple[AddPartitionsToTxnResult, int]:
-    it = new(AddPartitionsToTxnResult)
     size = len(view)
+    it = new(AddPartitionsToTxnResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -661,7 +661,7 @@ def read_AddPartitionsToTxnResult_4(view: memoryview, at: int) -> tuple[AddParti
         end = at + n - 1
         if end > size:
             raise cut_short("AddPartitionsToTxnResult.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AddPartitionsToTxnResult.transactional_id")
@@ -707,8 +707,8 @@ def write_AddPartitionsToTxnResult_4(it: AddPartitionsToTxnResult, out: bytearra
 
 
 def read_AddPartitionsToTxnResponse_4(view: memoryview, at: int) -> tuple[AddPartitionsToTxnResponse, int]:
-    it = new(AddPartitionsToTxnResponse)
     size = len(view)
+    it = new(AddPartitionsToTxnResponse)
     it.results_by_topic_v3_and_below = []
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7

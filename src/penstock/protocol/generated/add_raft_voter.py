@@ -87,8 +87,8 @@ class AddRaftVoterResponse(Message):
 
 
 def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
-    it = new(Listener)
     size = len(view)
+    it = new(Listener)
     n = view[at]
     at += 1
     if n > 127:
@@ -97,7 +97,7 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.name")
@@ -109,7 +109,7 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.host")
@@ -141,8 +141,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
 
 
 def read_AddRaftVoterRequest_0(view: memoryview, at: int) -> tuple[AddRaftVoterRequest, int]:
-    it = new(AddRaftVoterRequest)
     size = len(view)
+    it = new(AddRaftVoterRequest)
     it.ack_when_committed = True
     n = view[at]
     at += 1
@@ -152,7 +152,7 @@ def read_AddRaftVoterRequest_0(view: memoryview, at: int) -> tuple[AddRaftVoterR
         end = at + n - 1
         if end > size:
             raise cut_short("AddRaftVoterRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -205,8 +205,8 @@ def write_AddRaftVoterRequest_0(it: AddRaftVoterRequest, out: bytearray, splices
 
 
 def read_AddRaftVoterRequest_1(view: memoryview, at: int) -> tuple[AddRaftVoterRequest, int]:
-    it = new(AddRaftVoterRequest)
     size = len(view)
+    it = new(AddRaftVoterRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -215,7 +215,7 @@ def read_AddRaftVoterRequest_1(view: memoryview, at: int) -> tuple[AddRaftVoterR
         end = at + n - 1
         if end > size:
             raise cut_short("AddRaftVoterRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -266,8 +266,8 @@ def write_AddRaftVoterRequest_1(it: AddRaftVoterRequest, out: bytearray, splices
 
 
 def read_AddRaftVoterResponse_0(view: memoryview, at: int) -> tuple[AddRaftVoterResponse, int]:
-    it = new(AddRaftVoterResponse)
     size = len(view)
+    it = new(AddRaftVoterResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -276,7 +276,7 @@ def read_AddRaftVoterResponse_0(view: memoryview, at: int) -> tuple[AddRaftVoter
         end = at + n - 1
         if end > size:
             raise cut_short("AddRaftVoterResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

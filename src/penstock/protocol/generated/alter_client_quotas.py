@@ -138,15 +138,15 @@ class AlterClientQuotasResponse(Message):
 
 
 def read_AlterClientQuotasRequestEntityData_0(view: memoryview, at: int) -> tuple[AlterClientQuotasRequestEntityData, int]:
-    it = new(AlterClientQuotasRequestEntityData)
     size = len(view)
+    it = new(AlterClientQuotasRequestEntityData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterClientQuotasRequestEntityData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterClientQuotasRequestEntityData.entity_type")
@@ -156,7 +156,7 @@ def read_AlterClientQuotasRequestEntityData_0(view: memoryview, at: int) -> tupl
         end = at + n
         if end > size:
             raise cut_short("AlterClientQuotasRequestEntityData.entity_name")
-        it.entity_name = str(view[at:end], "utf-8", "replace")
+        it.entity_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.entity_name = None
@@ -179,15 +179,15 @@ def write_AlterClientQuotasRequestEntityData_0(it: AlterClientQuotasRequestEntit
 
 
 def read_OpData_0(view: memoryview, at: int) -> tuple[OpData, int]:
-    it = new(OpData)
     size = len(view)
+    it = new(OpData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OpData.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OpData.key")
@@ -205,8 +205,8 @@ def write_OpData_0(it: OpData, out: bytearray) -> None:
 
 
 def read_AlterClientQuotasRequestEntryData_0(view: memoryview, at: int) -> tuple[AlterClientQuotasRequestEntryData, int]:
-    it = new(AlterClientQuotasRequestEntryData)
     size = len(view)
+    it = new(AlterClientQuotasRequestEntryData)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -244,8 +244,8 @@ def write_AlterClientQuotasRequestEntryData_0(it: AlterClientQuotasRequestEntryD
 
 
 def read_AlterClientQuotasRequest_0(view: memoryview, at: int) -> tuple[AlterClientQuotasRequest, int]:
-    it = new(AlterClientQuotasRequest)
     size = len(view)
+    it = new(AlterClientQuotasRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -271,8 +271,8 @@ def write_AlterClientQuotasRequest_0(it: AlterClientQuotasRequest, out: bytearra
 
 
 def read_AlterClientQuotasRequestEntityData_1(view: memoryview, at: int) -> tuple[AlterClientQuotasRequestEntityData, int]:
-    it = new(AlterClientQuotasRequestEntityData)
     size = len(view)
+    it = new(AlterClientQuotasRequestEntityData)
     n = view[at]
     at += 1
     if n > 127:
@@ -281,7 +281,7 @@ def read_AlterClientQuotasRequestEntityData_1(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("AlterClientQuotasRequestEntityData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterClientQuotasRequestEntityData.entity_type")
@@ -293,7 +293,7 @@ def read_AlterClientQuotasRequestEntityData_1(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("AlterClientQuotasRequestEntityData.entity_name")
-        it.entity_name = str(view[at:end], "utf-8", "replace")
+        it.entity_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.entity_name = None
@@ -329,8 +329,8 @@ def write_AlterClientQuotasRequestEntityData_1(it: AlterClientQuotasRequestEntit
 
 
 def read_OpData_1(view: memoryview, at: int) -> tuple[OpData, int]:
-    it = new(OpData)
     size = len(view)
+    it = new(OpData)
     n = view[at]
     at += 1
     if n > 127:
@@ -339,7 +339,7 @@ def read_OpData_1(view: memoryview, at: int) -> tuple[OpData, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("OpData.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OpData.key")
@@ -364,8 +364,8 @@ def write_OpData_1(it: OpData, out: bytearray) -> None:
 
 
 def read_AlterClientQuotasRequestEntryData_1(view: memoryview, at: int) -> tuple[AlterClientQuotasRequestEntryData, int]:
-    it = new(AlterClientQuotasRequestEntryData)
     size = len(view)
+    it = new(AlterClientQuotasRequestEntryData)
     n = view[at]
     at += 1
     if n > 127:
@@ -422,8 +422,8 @@ def write_AlterClientQuotasRequestEntryData_1(it: AlterClientQuotasRequestEntryD
 
 
 def read_AlterClientQuotasRequest_1(view: memoryview, at: int) -> tuple[AlterClientQuotasRequest, int]:
-    it = new(AlterClientQuotasRequest)
     size = len(view)
+    it = new(AlterClientQuotasRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -459,15 +459,15 @@ def write_AlterClientQuotasRequest_1(it: AlterClientQuotasRequest, out: bytearra
 
 
 def read_AlterClientQuotasResponseEntityData_0(view: memoryview, at: int) -> tuple[AlterClientQuotasResponseEntityData, int]:
-    it = new(AlterClientQuotasResponseEntityData)
     size = len(view)
+    it = new(AlterClientQuotasResponseEntityData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterClientQuotasResponseEntityData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterClientQuotasResponseEntityData.entity_type")
@@ -477,7 +477,7 @@ def read_AlterClientQuotasResponseEntityData_0(view: memoryview, at: int) -> tup
         end = at + n
         if end > size:
             raise cut_short("AlterClientQuotasResponseEntityData.entity_name")
-        it.entity_name = str(view[at:end], "utf-8", "replace")
+        it.entity_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.entity_name = None
@@ -500,15 +500,15 @@ def write_AlterClientQuotasResponseEntityData_0(it: AlterClientQuotasResponseEnt
 
 
 def read_AlterClientQuotasResponseEntryData_0(view: memoryview, at: int) -> tuple[AlterClientQuotasResponseEntryData, int]:
-    it = new(AlterClientQuotasResponseEntryData)
     size = len(view)
+    it = new(AlterClientQuotasResponseEntryData)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterClientQuotasResponseEntryData.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -542,8 +542,8 @@ def write_AlterClientQuotasResponseEntryData_0(it: AlterClientQuotasResponseEntr
 
 
 def read_AlterClientQuotasResponse_0(view: memoryview, at: int) -> tuple[AlterClientQuotasResponse, int]:
-    it = new(AlterClientQuotasResponse)
     size = len(view)
+    it = new(AlterClientQuotasResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -566,8 +566,8 @@ def write_AlterClientQuotasResponse_0(it: AlterClientQuotasResponse, out: bytear
 
 
 def read_AlterClientQuotasResponseEntityData_1(view: memoryview, at: int) -> tuple[AlterClientQuotasResponseEntityData, int]:
-    it = new(AlterClientQuotasResponseEntityData)
     size = len(view)
+    it = new(AlterClientQuotasResponseEntityData)
     n = view[at]
     at += 1
     if n > 127:
@@ -576,7 +576,7 @@ def read_AlterClientQuotasResponseEntityData_1(view: memoryview, at: int) -> tup
         end = at + n - 1
         if end > size:
             raise cut_short("AlterClientQuotasResponseEntityData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterClientQuotasResponseEntityData.entity_type")
@@ -588,7 +588,7 @@ def read_AlterClientQuotasResponseEntityData_1(view: memoryview, at: int) -> tup
         end = at + n - 1
         if end > size:
             raise cut_short("AlterClientQuotasResponseEntityData.entity_name")
-        it.entity_name = str(view[at:end], "utf-8", "replace")
+        it.entity_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.entity_name = None
@@ -624,8 +624,8 @@ def write_AlterClientQuotasResponseEntityData_1(it: AlterClientQuotasResponseEnt
 
 
 def read_AlterClientQuotasResponseEntryData_1(view: memoryview, at: int) -> tuple[AlterClientQuotasResponseEntryData, int]:
-    it = new(AlterClientQuotasResponseEntryData)
     size = len(view)
+    it = new(AlterClientQuotasResponseEntryData)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -634,7 +634,7 @@ def read_AlterClientQuotasResponseEntryData_1(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("AlterClientQuotasResponseEntryData.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -685,8 +685,8 @@ def write_AlterClientQuotasResponseEntryData_1(it: AlterClientQuotasResponseEntr
 
 
 def read_AlterClientQuotasResponse_1(view: memoryview, at: int) -> tuple[AlterClientQuotasResponse, int]:
-    it = new(AlterClientQuotasResponse)
     size = len(view)
+    it = new(AlterClientQuotasResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -115,15 +115,15 @@ class AlterConfigsResponse(Message):
 
 
 def read_AlterableConfig_0(view: memoryview, at: int) -> tuple[AlterableConfig, int]:
-    it = new(AlterableConfig)
     size = len(view)
+    it = new(AlterableConfig)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterableConfig.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterableConfig.name")
@@ -133,7 +133,7 @@ def read_AlterableConfig_0(view: memoryview, at: int) -> tuple[AlterableConfig, 
         end = at + n
         if end > size:
             raise cut_short("AlterableConfig.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -156,15 +156,15 @@ def write_AlterableConfig_0(it: AlterableConfig, out: bytearray) -> None:
 
 
 def read_AlterConfigsResource_0(view: memoryview, at: int) -> tuple[AlterConfigsResource, int]:
-    it = new(AlterConfigsResource)
     size = len(view)
+    it = new(AlterConfigsResource)
     it.resource_type, n = unpack_bh(view, at)
     at += 3
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterConfigsResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterConfigsResource.resource_name")
@@ -194,8 +194,8 @@ def write_AlterConfigsResource_0(it: AlterConfigsResource, out: bytearray) -> No
 
 
 def read_AlterConfigsRequest_0(view: memoryview, at: int) -> tuple[AlterConfigsRequest, int]:
-    it = new(AlterConfigsRequest)
     size = len(view)
+    it = new(AlterConfigsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -221,8 +221,8 @@ def write_AlterConfigsRequest_0(it: AlterConfigsRequest, out: bytearray, splices
 
 
 def read_AlterableConfig_2(view: memoryview, at: int) -> tuple[AlterableConfig, int]:
-    it = new(AlterableConfig)
     size = len(view)
+    it = new(AlterableConfig)
     n = view[at]
     at += 1
     if n > 127:
@@ -231,7 +231,7 @@ def read_AlterableConfig_2(view: memoryview, at: int) -> tuple[AlterableConfig, 
         end = at + n - 1
         if end > size:
             raise cut_short("AlterableConfig.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterableConfig.name")
@@ -243,7 +243,7 @@ def read_AlterableConfig_2(view: memoryview, at: int) -> tuple[AlterableConfig, 
         end = at + n - 1
         if end > size:
             raise cut_short("AlterableConfig.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -279,8 +279,8 @@ def write_AlterableConfig_2(it: AlterableConfig, out: bytearray) -> None:
 
 
 def read_AlterConfigsResource_2(view: memoryview, at: int) -> tuple[AlterConfigsResource, int]:
-    it = new(AlterConfigsResource)
     size = len(view)
+    it = new(AlterConfigsResource)
     it.resource_type, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -289,7 +289,7 @@ def read_AlterConfigsResource_2(view: memoryview, at: int) -> tuple[AlterConfigs
         end = at + n - 1
         if end > size:
             raise cut_short("AlterConfigsResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterConfigsResource.resource_name")
@@ -336,8 +336,8 @@ def write_AlterConfigsResource_2(it: AlterConfigsResource, out: bytearray) -> No
 
 
 def read_AlterConfigsRequest_2(view: memoryview, at: int) -> tuple[AlterConfigsRequest, int]:
-    it = new(AlterConfigsRequest)
     size = len(view)
+    it = new(AlterConfigsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -373,15 +373,15 @@ def write_AlterConfigsRequest_2(it: AlterConfigsRequest, out: bytearray, splices
 
 
 def read_AlterConfigsResourceResponse_0(view: memoryview, at: int) -> tuple[AlterConfigsResourceResponse, int]:
-    it = new(AlterConfigsResourceResponse)
     size = len(view)
+    it = new(AlterConfigsResourceResponse)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterConfigsResourceResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -391,7 +391,7 @@ def read_AlterConfigsResourceResponse_0(view: memoryview, at: int) -> tuple[Alte
         end = at + n
         if end > size:
             raise cut_short("AlterConfigsResourceResponse.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterConfigsResourceResponse.resource_name")
@@ -414,8 +414,8 @@ def write_AlterConfigsResourceResponse_0(it: AlterConfigsResourceResponse, out: 
 
 
 def read_AlterConfigsResponse_0(view: memoryview, at: int) -> tuple[AlterConfigsResponse, int]:
-    it = new(AlterConfigsResponse)
     size = len(view)
+    it = new(AlterConfigsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -438,8 +438,8 @@ def write_AlterConfigsResponse_0(it: AlterConfigsResponse, out: bytearray, splic
 
 
 def read_AlterConfigsResourceResponse_2(view: memoryview, at: int) -> tuple[AlterConfigsResourceResponse, int]:
-    it = new(AlterConfigsResourceResponse)
     size = len(view)
+    it = new(AlterConfigsResourceResponse)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -448,7 +448,7 @@ def read_AlterConfigsResourceResponse_2(view: memoryview, at: int) -> tuple[Alte
         end = at + n - 1
         if end > size:
             raise cut_short("AlterConfigsResourceResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -460,7 +460,7 @@ def read_AlterConfigsResourceResponse_2(view: memoryview, at: int) -> tuple[Alte
         end = at + n - 1
         if end > size:
             raise cut_short("AlterConfigsResourceResponse.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterConfigsResourceResponse.resource_name")
@@ -498,8 +498,8 @@ def write_AlterConfigsResourceResponse_2(it: AlterConfigsResourceResponse, out: 
 
 
 def read_AlterConfigsResponse_2(view: memoryview, at: int) -> tuple[AlterConfigsResponse, int]:
-    it = new(AlterConfigsResponse)
     size = len(view)
+    it = new(AlterConfigsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -162,8 +162,8 @@ class AlterPartitionResponse(Message):
 
 
 def read_AlterPartitionRequestPartitionData_2(view: memoryview, at: int) -> tuple[AlterPartitionRequestPartitionData, int]:
-    it = new(AlterPartitionRequestPartitionData)
     size = len(view)
+    it = new(AlterPartitionRequestPartitionData)
     it.new_isr_with_epochs = []
     it.partition_index, it.leader_epoch, n = unpack_iiB(view, at)
     at += 9
@@ -204,8 +204,8 @@ def write_AlterPartitionRequestPartitionData_2(it: AlterPartitionRequestPartitio
 
 
 def read_AlterPartitionRequestTopicData_2(view: memoryview, at: int) -> tuple[AlterPartitionRequestTopicData, int]:
-    it = new(AlterPartitionRequestTopicData)
     size = len(view)
+    it = new(AlterPartitionRequestTopicData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -242,8 +242,8 @@ def write_AlterPartitionRequestTopicData_2(it: AlterPartitionRequestTopicData, o
 
 
 def read_AlterPartitionRequest_2(view: memoryview, at: int) -> tuple[AlterPartitionRequest, int]:
-    it = new(AlterPartitionRequest)
     size = len(view)
+    it = new(AlterPartitionRequest)
     it.broker_id, it.broker_epoch, n = unpack_iqB(view, at)
     at += 13
     if n > 127:
@@ -295,8 +295,8 @@ def write_BrokerState_3(it: BrokerState, out: bytearray) -> None:
 
 
 def read_AlterPartitionRequestPartitionData_3(view: memoryview, at: int) -> tuple[AlterPartitionRequestPartitionData, int]:
-    it = new(AlterPartitionRequestPartitionData)
     size = len(view)
+    it = new(AlterPartitionRequestPartitionData)
     it.new_isr = []
     it.partition_index, it.leader_epoch, n = unpack_iiB(view, at)
     at += 9
@@ -336,8 +336,8 @@ def write_AlterPartitionRequestPartitionData_3(it: AlterPartitionRequestPartitio
 
 
 def read_AlterPartitionRequestTopicData_3(view: memoryview, at: int) -> tuple[AlterPartitionRequestTopicData, int]:
-    it = new(AlterPartitionRequestTopicData)
     size = len(view)
+    it = new(AlterPartitionRequestTopicData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -374,8 +374,8 @@ def write_AlterPartitionRequestTopicData_3(it: AlterPartitionRequestTopicData, o
 
 
 def read_AlterPartitionRequest_3(view: memoryview, at: int) -> tuple[AlterPartitionRequest, int]:
-    it = new(AlterPartitionRequest)
     size = len(view)
+    it = new(AlterPartitionRequest)
     it.broker_id, it.broker_epoch, n = unpack_iqB(view, at)
     at += 13
     if n > 127:
@@ -412,8 +412,8 @@ def write_AlterPartitionRequest_3(it: AlterPartitionRequest, out: bytearray, spl
 
 
 def read_AlterPartitionResponsePartitionData_2(view: memoryview, at: int) -> tuple[AlterPartitionResponsePartitionData, int]:
-    it = new(AlterPartitionResponsePartitionData)
     size = len(view)
+    it = new(AlterPartitionResponsePartitionData)
     it.partition_index, it.error_code, it.leader_id, it.leader_epoch, n = unpack_ihiiB(view, at)
     at += 15
     if n > 127:
@@ -451,8 +451,8 @@ def write_AlterPartitionResponsePartitionData_2(it: AlterPartitionResponsePartit
 
 
 def read_AlterPartitionResponseTopicData_2(view: memoryview, at: int) -> tuple[AlterPartitionResponseTopicData, int]:
-    it = new(AlterPartitionResponseTopicData)
     size = len(view)
+    it = new(AlterPartitionResponseTopicData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -489,8 +489,8 @@ def write_AlterPartitionResponseTopicData_2(it: AlterPartitionResponseTopicData,
 
 
 def read_AlterPartitionResponse_2(view: memoryview, at: int) -> tuple[AlterPartitionResponse, int]:
-    it = new(AlterPartitionResponse)
     size = len(view)
+    it = new(AlterPartitionResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:

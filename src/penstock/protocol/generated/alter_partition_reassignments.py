@@ -130,8 +130,8 @@ class AlterPartitionReassignmentsResponse(Message):
 
 
 def read_ReassignablePartition_0(view: memoryview, at: int) -> tuple[ReassignablePartition, int]:
-    it = new(ReassignablePartition)
     size = len(view)
+    it = new(ReassignablePartition)
     it.partition_index, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -173,8 +173,8 @@ def write_ReassignablePartition_0(it: ReassignablePartition, out: bytearray) -> 
 
 
 def read_ReassignableTopic_0(view: memoryview, at: int) -> tuple[ReassignableTopic, int]:
-    it = new(ReassignableTopic)
     size = len(view)
+    it = new(ReassignableTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -183,7 +183,7 @@ def read_ReassignableTopic_0(view: memoryview, at: int) -> tuple[ReassignableTop
         end = at + n - 1
         if end > size:
             raise cut_short("ReassignableTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ReassignableTopic.name")
@@ -229,8 +229,8 @@ def write_ReassignableTopic_0(it: ReassignableTopic, out: bytearray) -> None:
 
 
 def read_AlterPartitionReassignmentsRequest_0(view: memoryview, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
-    it = new(AlterPartitionReassignmentsRequest)
     size = len(view)
+    it = new(AlterPartitionReassignmentsRequest)
     it.allow_replication_factor_change = True
     it.timeout_ms, n = unpack_iB(view, at)
     at += 5
@@ -270,8 +270,8 @@ def write_AlterPartitionReassignmentsRequest_0(it: AlterPartitionReassignmentsRe
 
 
 def read_AlterPartitionReassignmentsRequest_1(view: memoryview, at: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
-    it = new(AlterPartitionReassignmentsRequest)
     size = len(view)
+    it = new(AlterPartitionReassignmentsRequest)
     it.timeout_ms, it.allow_replication_factor_change, n = unpack_itB(view, at)
     at += 6
     if n > 127:
@@ -308,8 +308,8 @@ def write_AlterPartitionReassignmentsRequest_1(it: AlterPartitionReassignmentsRe
 
 
 def read_ReassignablePartitionResponse_0(view: memoryview, at: int) -> tuple[ReassignablePartitionResponse, int]:
-    it = new(ReassignablePartitionResponse)
     size = len(view)
+    it = new(ReassignablePartitionResponse)
     it.partition_index, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -318,7 +318,7 @@ def read_ReassignablePartitionResponse_0(view: memoryview, at: int) -> tuple[Rea
         end = at + n - 1
         if end > size:
             raise cut_short("ReassignablePartitionResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -348,8 +348,8 @@ def write_ReassignablePartitionResponse_0(it: ReassignablePartitionResponse, out
 
 
 def read_ReassignableTopicResponse_0(view: memoryview, at: int) -> tuple[ReassignableTopicResponse, int]:
-    it = new(ReassignableTopicResponse)
     size = len(view)
+    it = new(ReassignableTopicResponse)
     n = view[at]
     at += 1
     if n > 127:
@@ -358,7 +358,7 @@ def read_ReassignableTopicResponse_0(view: memoryview, at: int) -> tuple[Reassig
         end = at + n - 1
         if end > size:
             raise cut_short("ReassignableTopicResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ReassignableTopicResponse.name")
@@ -404,8 +404,8 @@ def write_ReassignableTopicResponse_0(it: ReassignableTopicResponse, out: bytear
 
 
 def read_AlterPartitionReassignmentsResponse_0(view: memoryview, at: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
-    it = new(AlterPartitionReassignmentsResponse)
     size = len(view)
+    it = new(AlterPartitionReassignmentsResponse)
     it.allow_replication_factor_change = True
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -415,7 +415,7 @@ def read_AlterPartitionReassignmentsResponse_0(view: memoryview, at: int) -> tup
         end = at + n - 1
         if end > size:
             raise cut_short("AlterPartitionReassignmentsResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -466,8 +466,8 @@ def write_AlterPartitionReassignmentsResponse_0(it: AlterPartitionReassignmentsR
 
 
 def read_AlterPartitionReassignmentsResponse_1(view: memoryview, at: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
-    it = new(AlterPartitionReassignmentsResponse)
     size = len(view)
+    it = new(AlterPartitionReassignmentsResponse)
     it.throttle_time_ms, it.allow_replication_factor_change, it.error_code, n = unpack_ithB(view, at)
     at += 8
     if n > 127:
@@ -476,7 +476,7 @@ def read_AlterPartitionReassignmentsResponse_1(view: memoryview, at: int) -> tup
         end = at + n - 1
         if end > size:
             raise cut_short("AlterPartitionReassignmentsResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

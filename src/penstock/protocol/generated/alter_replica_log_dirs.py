@@ -117,15 +117,15 @@ class AlterReplicaLogDirsResponse(Message):
 
 
 def read_AlterReplicaLogDirTopic_1(view: memoryview, at: int) -> tuple[AlterReplicaLogDirTopic, int]:
-    it = new(AlterReplicaLogDirTopic)
     size = len(view)
+    it = new(AlterReplicaLogDirTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterReplicaLogDirTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterReplicaLogDirTopic.name")
@@ -156,15 +156,15 @@ def write_AlterReplicaLogDirTopic_1(it: AlterReplicaLogDirTopic, out: bytearray)
 
 
 def read_AlterReplicaLogDir_1(view: memoryview, at: int) -> tuple[AlterReplicaLogDir, int]:
-    it = new(AlterReplicaLogDir)
     size = len(view)
+    it = new(AlterReplicaLogDir)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterReplicaLogDir.path")
-        it.path = str(view[at:end], "utf-8", "replace")
+        it.path = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterReplicaLogDir.path")
@@ -194,8 +194,8 @@ def write_AlterReplicaLogDir_1(it: AlterReplicaLogDir, out: bytearray) -> None:
 
 
 def read_AlterReplicaLogDirsRequest_1(view: memoryview, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
-    it = new(AlterReplicaLogDirsRequest)
     size = len(view)
+    it = new(AlterReplicaLogDirsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -218,8 +218,8 @@ def write_AlterReplicaLogDirsRequest_1(it: AlterReplicaLogDirsRequest, out: byte
 
 
 def read_AlterReplicaLogDirTopic_2(view: memoryview, at: int) -> tuple[AlterReplicaLogDirTopic, int]:
-    it = new(AlterReplicaLogDirTopic)
     size = len(view)
+    it = new(AlterReplicaLogDirTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -228,7 +228,7 @@ def read_AlterReplicaLogDirTopic_2(view: memoryview, at: int) -> tuple[AlterRepl
         end = at + n - 1
         if end > size:
             raise cut_short("AlterReplicaLogDirTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterReplicaLogDirTopic.name")
@@ -275,8 +275,8 @@ def write_AlterReplicaLogDirTopic_2(it: AlterReplicaLogDirTopic, out: bytearray)
 
 
 def read_AlterReplicaLogDir_2(view: memoryview, at: int) -> tuple[AlterReplicaLogDir, int]:
-    it = new(AlterReplicaLogDir)
     size = len(view)
+    it = new(AlterReplicaLogDir)
     n = view[at]
     at += 1
     if n > 127:
@@ -285,7 +285,7 @@ def read_AlterReplicaLogDir_2(view: memoryview, at: int) -> tuple[AlterReplicaLo
         end = at + n - 1
         if end > size:
             raise cut_short("AlterReplicaLogDir.path")
-        it.path = str(view[at:end], "utf-8", "replace")
+        it.path = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterReplicaLogDir.path")
@@ -331,8 +331,8 @@ def write_AlterReplicaLogDir_2(it: AlterReplicaLogDir, out: bytearray) -> None:
 
 
 def read_AlterReplicaLogDirsRequest_2(view: memoryview, at: int) -> tuple[AlterReplicaLogDirsRequest, int]:
-    it = new(AlterReplicaLogDirsRequest)
     size = len(view)
+    it = new(AlterReplicaLogDirsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -379,15 +379,15 @@ def write_AlterReplicaLogDirPartitionResult_1(it: AlterReplicaLogDirPartitionRes
 
 
 def read_AlterReplicaLogDirTopicResult_1(view: memoryview, at: int) -> tuple[AlterReplicaLogDirTopicResult, int]:
-    it = new(AlterReplicaLogDirTopicResult)
     size = len(view)
+    it = new(AlterReplicaLogDirTopicResult)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterReplicaLogDirTopicResult.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterReplicaLogDirTopicResult.topic_name")
@@ -417,8 +417,8 @@ def write_AlterReplicaLogDirTopicResult_1(it: AlterReplicaLogDirTopicResult, out
 
 
 def read_AlterReplicaLogDirsResponse_1(view: memoryview, at: int) -> tuple[AlterReplicaLogDirsResponse, int]:
-    it = new(AlterReplicaLogDirsResponse)
     size = len(view)
+    it = new(AlterReplicaLogDirsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -456,8 +456,8 @@ def write_AlterReplicaLogDirPartitionResult_2(it: AlterReplicaLogDirPartitionRes
 
 
 def read_AlterReplicaLogDirTopicResult_2(view: memoryview, at: int) -> tuple[AlterReplicaLogDirTopicResult, int]:
-    it = new(AlterReplicaLogDirTopicResult)
     size = len(view)
+    it = new(AlterReplicaLogDirTopicResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -466,7 +466,7 @@ def read_AlterReplicaLogDirTopicResult_2(view: memoryview, at: int) -> tuple[Alt
         end = at + n - 1
         if end > size:
             raise cut_short("AlterReplicaLogDirTopicResult.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterReplicaLogDirTopicResult.topic_name")
@@ -512,8 +512,8 @@ def write_AlterReplicaLogDirTopicResult_2(it: AlterReplicaLogDirTopicResult, out
 
 
 def read_AlterReplicaLogDirsResponse_2(view: memoryview, at: int) -> tuple[AlterReplicaLogDirsResponse, int]:
-    it = new(AlterReplicaLogDirsResponse)
     size = len(view)
+    it = new(AlterReplicaLogDirsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

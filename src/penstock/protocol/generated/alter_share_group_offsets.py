@@ -134,8 +134,8 @@ def write_AlterShareGroupOffsetsRequestPartition_0(it: AlterShareGroupOffsetsReq
 
 
 def read_AlterShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> tuple[AlterShareGroupOffsetsRequestTopic, int]:
-    it = new(AlterShareGroupOffsetsRequestTopic)
     size = len(view)
+    it = new(AlterShareGroupOffsetsRequestTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -144,7 +144,7 @@ def read_AlterShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("AlterShareGroupOffsetsRequestTopic.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterShareGroupOffsetsRequestTopic.topic_name")
@@ -190,8 +190,8 @@ def write_AlterShareGroupOffsetsRequestTopic_0(it: AlterShareGroupOffsetsRequest
 
 
 def read_AlterShareGroupOffsetsRequest_0(view: memoryview, at: int) -> tuple[AlterShareGroupOffsetsRequest, int]:
-    it = new(AlterShareGroupOffsetsRequest)
     size = len(view)
+    it = new(AlterShareGroupOffsetsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -200,7 +200,7 @@ def read_AlterShareGroupOffsetsRequest_0(view: memoryview, at: int) -> tuple[Alt
         end = at + n - 1
         if end > size:
             raise cut_short("AlterShareGroupOffsetsRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterShareGroupOffsetsRequest.group_id")
@@ -246,8 +246,8 @@ def write_AlterShareGroupOffsetsRequest_0(it: AlterShareGroupOffsetsRequest, out
 
 
 def read_AlterShareGroupOffsetsResponsePartition_0(view: memoryview, at: int) -> tuple[AlterShareGroupOffsetsResponsePartition, int]:
-    it = new(AlterShareGroupOffsetsResponsePartition)
     size = len(view)
+    it = new(AlterShareGroupOffsetsResponsePartition)
     it.partition_index, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -256,7 +256,7 @@ def read_AlterShareGroupOffsetsResponsePartition_0(view: memoryview, at: int) ->
         end = at + n - 1
         if end > size:
             raise cut_short("AlterShareGroupOffsetsResponsePartition.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -286,8 +286,8 @@ def write_AlterShareGroupOffsetsResponsePartition_0(it: AlterShareGroupOffsetsRe
 
 
 def read_AlterShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tuple[AlterShareGroupOffsetsResponseTopic, int]:
-    it = new(AlterShareGroupOffsetsResponseTopic)
     size = len(view)
+    it = new(AlterShareGroupOffsetsResponseTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -296,7 +296,7 @@ def read_AlterShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tup
         end = at + n - 1
         if end > size:
             raise cut_short("AlterShareGroupOffsetsResponseTopic.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterShareGroupOffsetsResponseTopic.topic_name")
@@ -343,8 +343,8 @@ def write_AlterShareGroupOffsetsResponseTopic_0(it: AlterShareGroupOffsetsRespon
 
 
 def read_AlterShareGroupOffsetsResponse_0(view: memoryview, at: int) -> tuple[AlterShareGroupOffsetsResponse, int]:
-    it = new(AlterShareGroupOffsetsResponse)
     size = len(view)
+    it = new(AlterShareGroupOffsetsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -353,7 +353,7 @@ def read_AlterShareGroupOffsetsResponse_0(view: memoryview, at: int) -> tuple[Al
         end = at + n - 1
         if end > size:
             raise cut_short("AlterShareGroupOffsetsResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

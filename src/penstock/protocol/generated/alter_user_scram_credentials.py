@@ -108,8 +108,8 @@ class AlterUserScramCredentialsResponse(Message):
 
 
 def read_ScramCredentialDeletion_0(view: memoryview, at: int) -> tuple[ScramCredentialDeletion, int]:
-    it = new(ScramCredentialDeletion)
     size = len(view)
+    it = new(ScramCredentialDeletion)
     n = view[at]
     at += 1
     if n > 127:
@@ -118,7 +118,7 @@ def read_ScramCredentialDeletion_0(view: memoryview, at: int) -> tuple[ScramCred
         end = at + n - 1
         if end > size:
             raise cut_short("ScramCredentialDeletion.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ScramCredentialDeletion.name")
@@ -143,8 +143,8 @@ def write_ScramCredentialDeletion_0(it: ScramCredentialDeletion, out: bytearray)
 
 
 def read_ScramCredentialUpsertion_0(view: memoryview, at: int) -> tuple[ScramCredentialUpsertion, int]:
-    it = new(ScramCredentialUpsertion)
     size = len(view)
+    it = new(ScramCredentialUpsertion)
     n = view[at]
     at += 1
     if n > 127:
@@ -153,7 +153,7 @@ def read_ScramCredentialUpsertion_0(view: memoryview, at: int) -> tuple[ScramCre
         end = at + n - 1
         if end > size:
             raise cut_short("ScramCredentialUpsertion.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ScramCredentialUpsertion.name")
@@ -165,7 +165,7 @@ def read_ScramCredentialUpsertion_0(view: memoryview, at: int) -> tuple[ScramCre
         end = at + n - 1
         if end > size:
             raise cut_short("ScramCredentialUpsertion.salt")
-        it.salt = bytes(view[at:end])
+        it.salt = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("ScramCredentialUpsertion.salt")
@@ -177,7 +177,7 @@ def read_ScramCredentialUpsertion_0(view: memoryview, at: int) -> tuple[ScramCre
         end = at + n - 1
         if end > size:
             raise cut_short("ScramCredentialUpsertion.salted_password")
-        it.salted_password = bytes(view[at:end])
+        it.salted_password = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("ScramCredentialUpsertion.salted_password")
@@ -217,8 +217,8 @@ def write_ScramCredentialUpsertion_0(it: ScramCredentialUpsertion, out: bytearra
 
 
 def read_AlterUserScramCredentialsRequest_0(view: memoryview, at: int) -> tuple[AlterUserScramCredentialsRequest, int]:
-    it = new(AlterUserScramCredentialsRequest)
     size = len(view)
+    it = new(AlterUserScramCredentialsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -275,8 +275,8 @@ def write_AlterUserScramCredentialsRequest_0(it: AlterUserScramCredentialsReques
 
 
 def read_AlterUserScramCredentialsResult_0(view: memoryview, at: int) -> tuple[AlterUserScramCredentialsResult, int]:
-    it = new(AlterUserScramCredentialsResult)
     size = len(view)
+    it = new(AlterUserScramCredentialsResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -285,7 +285,7 @@ def read_AlterUserScramCredentialsResult_0(view: memoryview, at: int) -> tuple[A
         end = at + n - 1
         if end > size:
             raise cut_short("AlterUserScramCredentialsResult.user")
-        it.user = str(view[at:end], "utf-8", "replace")
+        it.user = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterUserScramCredentialsResult.user")
@@ -297,7 +297,7 @@ def read_AlterUserScramCredentialsResult_0(view: memoryview, at: int) -> tuple[A
         end = at + n - 1
         if end > size:
             raise cut_short("AlterUserScramCredentialsResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -334,8 +334,8 @@ def write_AlterUserScramCredentialsResult_0(it: AlterUserScramCredentialsResult,
 
 
 def read_AlterUserScramCredentialsResponse_0(view: memoryview, at: int) -> tuple[AlterUserScramCredentialsResponse, int]:
-    it = new(AlterUserScramCredentialsResponse)
     size = len(view)
+    it = new(AlterUserScramCredentialsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

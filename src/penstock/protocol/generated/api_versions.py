@@ -134,8 +134,8 @@ def write_ApiVersionsRequest_0(it: ApiVersionsRequest, out: bytearray, splices: 
 
 
 def read_ApiVersionsRequest_3(view: memoryview, at: int) -> tuple[ApiVersionsRequest, int]:
-    it = new(ApiVersionsRequest)
     size = len(view)
+    it = new(ApiVersionsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -144,7 +144,7 @@ def read_ApiVersionsRequest_3(view: memoryview, at: int) -> tuple[ApiVersionsReq
         end = at + n - 1
         if end > size:
             raise cut_short("ApiVersionsRequest.client_software_name")
-        it.client_software_name = str(view[at:end], "utf-8", "replace")
+        it.client_software_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ApiVersionsRequest.client_software_name")
@@ -156,7 +156,7 @@ def read_ApiVersionsRequest_3(view: memoryview, at: int) -> tuple[ApiVersionsReq
         end = at + n - 1
         if end > size:
             raise cut_short("ApiVersionsRequest.client_software_version")
-        it.client_software_version = str(view[at:end], "utf-8", "replace")
+        it.client_software_version = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ApiVersionsRequest.client_software_version")
@@ -199,8 +199,8 @@ def write_ApiVersion_0(it: ApiVersion, out: bytearray) -> None:
 
 
 def read_ApiVersionsResponse_0(view: memoryview, at: int) -> tuple[ApiVersionsResponse, int]:
-    it = new(ApiVersionsResponse)
     size = len(view)
+    it = new(ApiVersionsResponse)
     it.throttle_time_ms = 0
     it.supported_features = []
     it.finalized_features_epoch = -1
@@ -228,8 +228,8 @@ def write_ApiVersionsResponse_0(it: ApiVersionsResponse, out: bytearray, splices
 
 
 def read_ApiVersionsResponse_1(view: memoryview, at: int) -> tuple[ApiVersionsResponse, int]:
-    it = new(ApiVersionsResponse)
     size = len(view)
+    it = new(ApiVersionsResponse)
     it.supported_features = []
     it.finalized_features_epoch = -1
     it.finalized_features = []
@@ -274,8 +274,8 @@ def write_ApiVersion_3(it: ApiVersion, out: bytearray) -> None:
 
 
 def read_SupportedFeatureKey_3(view: memoryview, at: int) -> tuple[SupportedFeatureKey, int]:
-    it = new(SupportedFeatureKey)
     size = len(view)
+    it = new(SupportedFeatureKey)
     n = view[at]
     at += 1
     if n > 127:
@@ -284,7 +284,7 @@ def read_SupportedFeatureKey_3(view: memoryview, at: int) -> tuple[SupportedFeat
         end = at + n - 1
         if end > size:
             raise cut_short("SupportedFeatureKey.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SupportedFeatureKey.name")
@@ -309,8 +309,8 @@ def write_SupportedFeatureKey_3(it: SupportedFeatureKey, out: bytearray) -> None
 
 
 def read_FinalizedFeatureKey_3(view: memoryview, at: int) -> tuple[FinalizedFeatureKey, int]:
-    it = new(FinalizedFeatureKey)
     size = len(view)
+    it = new(FinalizedFeatureKey)
     n = view[at]
     at += 1
     if n > 127:
@@ -319,7 +319,7 @@ def read_FinalizedFeatureKey_3(view: memoryview, at: int) -> tuple[FinalizedFeat
         end = at + n - 1
         if end > size:
             raise cut_short("FinalizedFeatureKey.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FinalizedFeatureKey.name")
@@ -344,8 +344,8 @@ def write_FinalizedFeatureKey_3(it: FinalizedFeatureKey, out: bytearray) -> None
 
 
 def read_ApiVersionsResponse_3(view: memoryview, at: int) -> tuple[ApiVersionsResponse, int]:
-    it = new(ApiVersionsResponse)
     size = len(view)
+    it = new(ApiVersionsResponse)
     it.supported_features = []
     it.finalized_features_epoch = -1
     it.finalized_features = []
@@ -430,51 +430,51 @@ def write_ApiVersionsResponse_3(it: ApiVersionsResponse, out: bytearray, splices
     out += pack_i(it.throttle_time_ms)
     if not (it.supported_features) and not (it.finalized_features_epoch != -1) and not (it.finalized_features) and not (it.zk_migration_ready):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.supported_features:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.supported_features) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for supported_feature_key in it.supported_features:
-            write_SupportedFeatureKey_3(supported_feature_key, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.finalized_features_epoch != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_q(it.finalized_features_epoch)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.finalized_features:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.finalized_features) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for finalized_feature_key in it.finalized_features:
-            write_FinalizedFeatureKey_3(finalized_feature_key, tag)
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.zk_migration_ready:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_t(it.zk_migration_ready)
-        write_uvarint(tags, 3)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.supported_features:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.supported_features) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for supported_feature_key in it.supported_features:
+                write_SupportedFeatureKey_3(supported_feature_key, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.finalized_features_epoch != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.finalized_features_epoch)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.finalized_features:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.finalized_features) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for finalized_feature_key in it.finalized_features:
+                write_FinalizedFeatureKey_3(finalized_feature_key, tag)
+            write_uvarint(tags, 2)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.zk_migration_ready:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_t(it.zk_migration_ready)
+            write_uvarint(tags, 3)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 ApiVersionsRequest.READERS = {

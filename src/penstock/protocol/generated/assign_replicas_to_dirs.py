@@ -158,8 +158,8 @@ def write_AssignReplicasToDirsRequestPartitionData_0(it: AssignReplicasToDirsReq
 
 
 def read_AssignReplicasToDirsRequestTopicData_0(view: memoryview, at: int) -> tuple[AssignReplicasToDirsRequestTopicData, int]:
-    it = new(AssignReplicasToDirsRequestTopicData)
     size = len(view)
+    it = new(AssignReplicasToDirsRequestTopicData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -196,8 +196,8 @@ def write_AssignReplicasToDirsRequestTopicData_0(it: AssignReplicasToDirsRequest
 
 
 def read_AssignReplicasToDirsRequestDirectoryData_0(view: memoryview, at: int) -> tuple[AssignReplicasToDirsRequestDirectoryData, int]:
-    it = new(AssignReplicasToDirsRequestDirectoryData)
     size = len(view)
+    it = new(AssignReplicasToDirsRequestDirectoryData)
     it.id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -234,8 +234,8 @@ def write_AssignReplicasToDirsRequestDirectoryData_0(it: AssignReplicasToDirsReq
 
 
 def read_AssignReplicasToDirsRequest_0(view: memoryview, at: int) -> tuple[AssignReplicasToDirsRequest, int]:
-    it = new(AssignReplicasToDirsRequest)
     size = len(view)
+    it = new(AssignReplicasToDirsRequest)
     it.broker_id, it.broker_epoch, n = unpack_iqB(view, at)
     at += 13
     if n > 127:
@@ -287,8 +287,8 @@ def write_AssignReplicasToDirsResponsePartitionData_0(it: AssignReplicasToDirsRe
 
 
 def read_AssignReplicasToDirsResponseTopicData_0(view: memoryview, at: int) -> tuple[AssignReplicasToDirsResponseTopicData, int]:
-    it = new(AssignReplicasToDirsResponseTopicData)
     size = len(view)
+    it = new(AssignReplicasToDirsResponseTopicData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -325,8 +325,8 @@ def write_AssignReplicasToDirsResponseTopicData_0(it: AssignReplicasToDirsRespon
 
 
 def read_AssignReplicasToDirsResponseDirectoryData_0(view: memoryview, at: int) -> tuple[AssignReplicasToDirsResponseDirectoryData, int]:
-    it = new(AssignReplicasToDirsResponseDirectoryData)
     size = len(view)
+    it = new(AssignReplicasToDirsResponseDirectoryData)
     it.id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -363,8 +363,8 @@ def write_AssignReplicasToDirsResponseDirectoryData_0(it: AssignReplicasToDirsRe
 
 
 def read_AssignReplicasToDirsResponse_0(view: memoryview, at: int) -> tuple[AssignReplicasToDirsResponse, int]:
-    it = new(AssignReplicasToDirsResponse)
     size = len(view)
+    it = new(AssignReplicasToDirsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:

@@ -181,15 +181,15 @@ def write_BeginQuorumEpochRequestPartitionData_0(it: BeginQuorumEpochRequestPart
 
 
 def read_BeginQuorumEpochRequestTopicData_0(view: memoryview, at: int) -> tuple[BeginQuorumEpochRequestTopicData, int]:
-    it = new(BeginQuorumEpochRequestTopicData)
     size = len(view)
+    it = new(BeginQuorumEpochRequestTopicData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("BeginQuorumEpochRequestTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BeginQuorumEpochRequestTopicData.topic_name")
@@ -219,8 +219,8 @@ def write_BeginQuorumEpochRequestTopicData_0(it: BeginQuorumEpochRequestTopicDat
 
 
 def read_BeginQuorumEpochRequest_0(view: memoryview, at: int) -> tuple[BeginQuorumEpochRequest, int]:
-    it = new(BeginQuorumEpochRequest)
     size = len(view)
+    it = new(BeginQuorumEpochRequest)
     it.voter_id = -1
     it.leader_endpoints = []
     (n,) = unpack_h(view, at)
@@ -229,7 +229,7 @@ def read_BeginQuorumEpochRequest_0(view: memoryview, at: int) -> tuple[BeginQuor
         end = at + n
         if end > size:
             raise cut_short("BeginQuorumEpochRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -278,8 +278,8 @@ def write_BeginQuorumEpochRequestPartitionData_1(it: BeginQuorumEpochRequestPart
 
 
 def read_BeginQuorumEpochRequestTopicData_1(view: memoryview, at: int) -> tuple[BeginQuorumEpochRequestTopicData, int]:
-    it = new(BeginQuorumEpochRequestTopicData)
     size = len(view)
+    it = new(BeginQuorumEpochRequestTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -288,7 +288,7 @@ def read_BeginQuorumEpochRequestTopicData_1(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("BeginQuorumEpochRequestTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BeginQuorumEpochRequestTopicData.topic_name")
@@ -334,8 +334,8 @@ def write_BeginQuorumEpochRequestTopicData_1(it: BeginQuorumEpochRequestTopicDat
 
 
 def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, int]:
-    it = new(LeaderEndpoint)
     size = len(view)
+    it = new(LeaderEndpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -344,7 +344,7 @@ def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, in
         end = at + n - 1
         if end > size:
             raise cut_short("LeaderEndpoint.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaderEndpoint.name")
@@ -356,7 +356,7 @@ def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, in
         end = at + n - 1
         if end > size:
             raise cut_short("LeaderEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaderEndpoint.host")
@@ -388,8 +388,8 @@ def write_LeaderEndpoint_1(it: LeaderEndpoint, out: bytearray) -> None:
 
 
 def read_BeginQuorumEpochRequest_1(view: memoryview, at: int) -> tuple[BeginQuorumEpochRequest, int]:
-    it = new(BeginQuorumEpochRequest)
     size = len(view)
+    it = new(BeginQuorumEpochRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -398,7 +398,7 @@ def read_BeginQuorumEpochRequest_1(view: memoryview, at: int) -> tuple[BeginQuor
         end = at + n - 1
         if end > size:
             raise cut_short("BeginQuorumEpochRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -481,15 +481,15 @@ def write_BeginQuorumEpochResponsePartitionData_0(it: BeginQuorumEpochResponsePa
 
 
 def read_BeginQuorumEpochResponseTopicData_0(view: memoryview, at: int) -> tuple[BeginQuorumEpochResponseTopicData, int]:
-    it = new(BeginQuorumEpochResponseTopicData)
     size = len(view)
+    it = new(BeginQuorumEpochResponseTopicData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("BeginQuorumEpochResponseTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BeginQuorumEpochResponseTopicData.topic_name")
@@ -519,8 +519,8 @@ def write_BeginQuorumEpochResponseTopicData_0(it: BeginQuorumEpochResponseTopicD
 
 
 def read_BeginQuorumEpochResponse_0(view: memoryview, at: int) -> tuple[BeginQuorumEpochResponse, int]:
-    it = new(BeginQuorumEpochResponse)
     size = len(view)
+    it = new(BeginQuorumEpochResponse)
     it.node_endpoints = []
     it.error_code, n = unpack_hi(view, at)
     at += 6
@@ -561,8 +561,8 @@ def write_BeginQuorumEpochResponsePartitionData_1(it: BeginQuorumEpochResponsePa
 
 
 def read_BeginQuorumEpochResponseTopicData_1(view: memoryview, at: int) -> tuple[BeginQuorumEpochResponseTopicData, int]:
-    it = new(BeginQuorumEpochResponseTopicData)
     size = len(view)
+    it = new(BeginQuorumEpochResponseTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -571,7 +571,7 @@ def read_BeginQuorumEpochResponseTopicData_1(view: memoryview, at: int) -> tuple
         end = at + n - 1
         if end > size:
             raise cut_short("BeginQuorumEpochResponseTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BeginQuorumEpochResponseTopicData.topic_name")
@@ -617,8 +617,8 @@ def write_BeginQuorumEpochResponseTopicData_1(it: BeginQuorumEpochResponseTopicD
 
 
 def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
-    it = new(NodeEndpoint)
     size = len(view)
+    it = new(NodeEndpoint)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -627,7 +627,7 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("NodeEndpoint.host")
@@ -653,8 +653,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
 
 
 def read_BeginQuorumEpochResponse_1(view: memoryview, at: int) -> tuple[BeginQuorumEpochResponse, int]:
-    it = new(BeginQuorumEpochResponse)
     size = len(view)
+    it = new(BeginQuorumEpochResponse)
     it.node_endpoints = []
     it.error_code, n = unpack_hB(view, at)
     at += 3
@@ -714,24 +714,24 @@ def write_BeginQuorumEpochResponse_1(it: BeginQuorumEpochResponse, out: bytearra
         write_BeginQuorumEpochResponseTopicData_1(begin_quorum_epoch_response_topic_data, out)
     if not (it.node_endpoints):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.node_endpoints:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.node_endpoints) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for node_endpoint in it.node_endpoints:
-            write_NodeEndpoint_1(node_endpoint, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.node_endpoints:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.node_endpoints) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for node_endpoint in it.node_endpoints:
+                write_NodeEndpoint_1(node_endpoint, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 BeginQuorumEpochRequest.READERS = {

@@ -95,8 +95,8 @@ def write_BrokerHeartbeatRequest_0(it: BrokerHeartbeatRequest, out: bytearray, s
 
 
 def read_BrokerHeartbeatRequest_1(view: memoryview, at: int) -> tuple[BrokerHeartbeatRequest, int]:
-    it = new(BrokerHeartbeatRequest)
     size = len(view)
+    it = new(BrokerHeartbeatRequest)
     it.cordoned_log_dirs = None
     it.offline_log_dirs = []
     it.broker_id, it.broker_epoch, it.current_metadata_offset, it.want_fence, it.want_shut_down, n = unpack_iqqttB(view, at)
@@ -134,28 +134,28 @@ def write_BrokerHeartbeatRequest_1(it: BrokerHeartbeatRequest, out: bytearray, s
     out += pack_iqqtt(it.broker_id, it.broker_epoch, it.current_metadata_offset, it.want_fence, it.want_shut_down)
     if not (it.offline_log_dirs):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.offline_log_dirs:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.offline_log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.offline_log_dirs)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.offline_log_dirs:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.offline_log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.offline_log_dirs)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_BrokerHeartbeatRequest_2(view: memoryview, at: int) -> tuple[BrokerHeartbeatRequest, int]:
-    it = new(BrokerHeartbeatRequest)
     size = len(view)
+    it = new(BrokerHeartbeatRequest)
     it.offline_log_dirs = []
     it.cordoned_log_dirs = None
     it.broker_id, it.broker_epoch, it.current_metadata_offset, it.want_fence, it.want_shut_down, n = unpack_iqqttB(view, at)
@@ -202,35 +202,35 @@ def write_BrokerHeartbeatRequest_2(it: BrokerHeartbeatRequest, out: bytearray, s
     out += pack_iqqtt(it.broker_id, it.broker_epoch, it.current_metadata_offset, it.want_fence, it.want_shut_down)
     if not (it.offline_log_dirs) and it.cordoned_log_dirs is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.offline_log_dirs:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.offline_log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.offline_log_dirs)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.cordoned_log_dirs is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.cordoned_log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.cordoned_log_dirs)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.offline_log_dirs:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.offline_log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.offline_log_dirs)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.cordoned_log_dirs is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.cordoned_log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.cordoned_log_dirs)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_BrokerHeartbeatResponse_0(view: memoryview, at: int) -> tuple[BrokerHeartbeatResponse, int]:

@@ -119,8 +119,8 @@ class BrokerRegistrationResponse(Message):
 
 
 def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
-    it = new(Listener)
     size = len(view)
+    it = new(Listener)
     n = view[at]
     at += 1
     if n > 127:
@@ -129,7 +129,7 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.name")
@@ -141,7 +141,7 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.host")
@@ -173,8 +173,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
 
 
 def read_Feature_0(view: memoryview, at: int) -> tuple[Feature, int]:
-    it = new(Feature)
     size = len(view)
+    it = new(Feature)
     n = view[at]
     at += 1
     if n > 127:
@@ -183,7 +183,7 @@ def read_Feature_0(view: memoryview, at: int) -> tuple[Feature, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Feature.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Feature.name")
@@ -208,8 +208,8 @@ def write_Feature_0(it: Feature, out: bytearray) -> None:
 
 
 def read_BrokerRegistrationRequest_0(view: memoryview, at: int) -> tuple[BrokerRegistrationRequest, int]:
-    it = new(BrokerRegistrationRequest)
     size = len(view)
+    it = new(BrokerRegistrationRequest)
     it.is_migrating_zk_broker = False
     it.log_dirs = []
     it.previous_broker_epoch = -1
@@ -221,7 +221,7 @@ def read_BrokerRegistrationRequest_0(view: memoryview, at: int) -> tuple[BrokerR
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerRegistrationRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BrokerRegistrationRequest.cluster_id")
@@ -261,7 +261,7 @@ def read_BrokerRegistrationRequest_0(view: memoryview, at: int) -> tuple[BrokerR
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerRegistrationRequest.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -315,8 +315,8 @@ def write_BrokerRegistrationRequest_0(it: BrokerRegistrationRequest, out: bytear
 
 
 def read_BrokerRegistrationRequest_1(view: memoryview, at: int) -> tuple[BrokerRegistrationRequest, int]:
-    it = new(BrokerRegistrationRequest)
     size = len(view)
+    it = new(BrokerRegistrationRequest)
     it.log_dirs = []
     it.previous_broker_epoch = -1
     it.broker_id, n = unpack_iB(view, at)
@@ -327,7 +327,7 @@ def read_BrokerRegistrationRequest_1(view: memoryview, at: int) -> tuple[BrokerR
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerRegistrationRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BrokerRegistrationRequest.cluster_id")
@@ -367,7 +367,7 @@ def read_BrokerRegistrationRequest_1(view: memoryview, at: int) -> tuple[BrokerR
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerRegistrationRequest.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -419,8 +419,8 @@ def write_BrokerRegistrationRequest_1(it: BrokerRegistrationRequest, out: bytear
 
 
 def read_BrokerRegistrationRequest_2(view: memoryview, at: int) -> tuple[BrokerRegistrationRequest, int]:
-    it = new(BrokerRegistrationRequest)
     size = len(view)
+    it = new(BrokerRegistrationRequest)
     it.previous_broker_epoch = -1
     it.broker_id, n = unpack_iB(view, at)
     at += 5
@@ -430,7 +430,7 @@ def read_BrokerRegistrationRequest_2(view: memoryview, at: int) -> tuple[BrokerR
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerRegistrationRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BrokerRegistrationRequest.cluster_id")
@@ -470,7 +470,7 @@ def read_BrokerRegistrationRequest_2(view: memoryview, at: int) -> tuple[BrokerR
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerRegistrationRequest.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -539,8 +539,8 @@ def write_BrokerRegistrationRequest_2(it: BrokerRegistrationRequest, out: bytear
 
 
 def read_BrokerRegistrationRequest_3(view: memoryview, at: int) -> tuple[BrokerRegistrationRequest, int]:
-    it = new(BrokerRegistrationRequest)
     size = len(view)
+    it = new(BrokerRegistrationRequest)
     it.broker_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -549,7 +549,7 @@ def read_BrokerRegistrationRequest_3(view: memoryview, at: int) -> tuple[BrokerR
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerRegistrationRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BrokerRegistrationRequest.cluster_id")
@@ -589,7 +589,7 @@ def read_BrokerRegistrationRequest_3(view: memoryview, at: int) -> tuple[BrokerR
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerRegistrationRequest.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None

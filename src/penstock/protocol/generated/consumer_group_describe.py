@@ -159,8 +159,8 @@ class ConsumerGroupDescribeResponse(Message):
 
 
 def read_ConsumerGroupDescribeRequest_0(view: memoryview, at: int) -> tuple[ConsumerGroupDescribeRequest, int]:
-    it = new(ConsumerGroupDescribeRequest)
     size = len(view)
+    it = new(ConsumerGroupDescribeRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -191,8 +191,8 @@ def write_ConsumerGroupDescribeRequest_0(it: ConsumerGroupDescribeRequest, out: 
 
 
 def read_TopicPartitions_0(view: memoryview, at: int) -> tuple[TopicPartitions, int]:
-    it = new(TopicPartitions)
     size = len(view)
+    it = new(TopicPartitions)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -201,7 +201,7 @@ def read_TopicPartitions_0(view: memoryview, at: int) -> tuple[TopicPartitions, 
         end = at + n - 1
         if end > size:
             raise cut_short("TopicPartitions.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicPartitions.topic_name")
@@ -249,8 +249,8 @@ def write_TopicPartitions_0(it: TopicPartitions, out: bytearray) -> None:
 
 
 def read_Assignment_0(view: memoryview, at: int) -> tuple[Assignment, int]:
-    it = new(Assignment)
     size = len(view)
+    it = new(Assignment)
     n = view[at]
     at += 1
     if n > 127:
@@ -286,8 +286,8 @@ def write_Assignment_0(it: Assignment, out: bytearray) -> None:
 
 
 def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
-    it = new(Member)
     size = len(view)
+    it = new(Member)
     it.member_type = -1
     n = view[at]
     at += 1
@@ -297,7 +297,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.member_id")
@@ -309,7 +309,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.instance_id")
-        it.instance_id = str(view[at:end], "utf-8", "replace")
+        it.instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.instance_id = None
@@ -321,7 +321,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -333,7 +333,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.client_id")
@@ -345,7 +345,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.client_host")
@@ -366,7 +366,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.subscribed_topic_regex")
-        it.subscribed_topic_regex = str(view[at:end], "utf-8", "replace")
+        it.subscribed_topic_regex = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.subscribed_topic_regex = None
@@ -450,8 +450,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
 
 
 def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -460,7 +460,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -472,7 +472,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -484,7 +484,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -496,7 +496,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.assignor_name")
-        it.assignor_name = str(view[at:end], "utf-8", "replace")
+        it.assignor_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.assignor_name")
@@ -569,8 +569,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_ConsumerGroupDescribeResponse_0(view: memoryview, at: int) -> tuple[ConsumerGroupDescribeResponse, int]:
-    it = new(ConsumerGroupDescribeResponse)
     size = len(view)
+    it = new(ConsumerGroupDescribeResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -607,8 +607,8 @@ def write_ConsumerGroupDescribeResponse_0(it: ConsumerGroupDescribeResponse, out
 
 
 def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
-    it = new(Member)
     size = len(view)
+    it = new(Member)
     n = view[at]
     at += 1
     if n > 127:
@@ -617,7 +617,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.member_id")
@@ -629,7 +629,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.instance_id")
-        it.instance_id = str(view[at:end], "utf-8", "replace")
+        it.instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.instance_id = None
@@ -641,7 +641,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -653,7 +653,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.client_id")
@@ -665,7 +665,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.client_host")
@@ -686,7 +686,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.subscribed_topic_regex")
-        it.subscribed_topic_regex = str(view[at:end], "utf-8", "replace")
+        it.subscribed_topic_regex = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.subscribed_topic_regex = None
@@ -770,8 +770,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
 
 
 def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -780,7 +780,7 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -792,7 +792,7 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -804,7 +804,7 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -816,7 +816,7 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.assignor_name")
-        it.assignor_name = str(view[at:end], "utf-8", "replace")
+        it.assignor_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.assignor_name")
@@ -889,8 +889,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_ConsumerGroupDescribeResponse_1(view: memoryview, at: int) -> tuple[ConsumerGroupDescribeResponse, int]:
-    it = new(ConsumerGroupDescribeResponse)
     size = len(view)
+    it = new(ConsumerGroupDescribeResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

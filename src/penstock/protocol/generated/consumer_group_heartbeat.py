@@ -133,8 +133,8 @@ class ConsumerGroupHeartbeatResponse(Message):
 
 
 def read_ConsumerGroupHeartbeatRequestTopicPartitions_0(view: memoryview, at: int) -> tuple[ConsumerGroupHeartbeatRequestTopicPartitions, int]:
-    it = new(ConsumerGroupHeartbeatRequestTopicPartitions)
     size = len(view)
+    it = new(ConsumerGroupHeartbeatRequestTopicPartitions)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -172,8 +172,8 @@ def write_ConsumerGroupHeartbeatRequestTopicPartitions_0(it: ConsumerGroupHeartb
 
 
 def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:
-    it = new(ConsumerGroupHeartbeatRequest)
     size = len(view)
+    it = new(ConsumerGroupHeartbeatRequest)
     it.subscribed_topic_regex = None
     n = view[at]
     at += 1
@@ -183,7 +183,7 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupHeartbeatRequest.group_id")
@@ -195,7 +195,7 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupHeartbeatRequest.member_id")
@@ -207,7 +207,7 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.instance_id")
-        it.instance_id = str(view[at:end], "utf-8", "replace")
+        it.instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.instance_id = None
@@ -219,7 +219,7 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -240,7 +240,7 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.server_assignor")
-        it.server_assignor = str(view[at:end], "utf-8", "replace")
+        it.server_assignor = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.server_assignor = None
@@ -345,8 +345,8 @@ def write_ConsumerGroupHeartbeatRequest_0(it: ConsumerGroupHeartbeatRequest, out
 
 
 def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:
-    it = new(ConsumerGroupHeartbeatRequest)
     size = len(view)
+    it = new(ConsumerGroupHeartbeatRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -355,7 +355,7 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupHeartbeatRequest.group_id")
@@ -367,7 +367,7 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupHeartbeatRequest.member_id")
@@ -379,7 +379,7 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.instance_id")
-        it.instance_id = str(view[at:end], "utf-8", "replace")
+        it.instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.instance_id = None
@@ -391,7 +391,7 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -412,7 +412,7 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.subscribed_topic_regex")
-        it.subscribed_topic_regex = str(view[at:end], "utf-8", "replace")
+        it.subscribed_topic_regex = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.subscribed_topic_regex = None
@@ -424,7 +424,7 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatRequest.server_assignor")
-        it.server_assignor = str(view[at:end], "utf-8", "replace")
+        it.server_assignor = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.server_assignor = None
@@ -538,8 +538,8 @@ def write_ConsumerGroupHeartbeatRequest_1(it: ConsumerGroupHeartbeatRequest, out
 
 
 def read_ConsumerGroupHeartbeatResponseTopicPartitions_0(view: memoryview, at: int) -> tuple[ConsumerGroupHeartbeatResponseTopicPartitions, int]:
-    it = new(ConsumerGroupHeartbeatResponseTopicPartitions)
     size = len(view)
+    it = new(ConsumerGroupHeartbeatResponseTopicPartitions)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -577,8 +577,8 @@ def write_ConsumerGroupHeartbeatResponseTopicPartitions_0(it: ConsumerGroupHeart
 
 
 def read_Assignment_0(view: memoryview, at: int) -> tuple[Assignment, int]:
-    it = new(Assignment)
     size = len(view)
+    it = new(Assignment)
     n = view[at]
     at += 1
     if n > 127:
@@ -614,8 +614,8 @@ def write_Assignment_0(it: Assignment, out: bytearray) -> None:
 
 
 def read_ConsumerGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[ConsumerGroupHeartbeatResponse, int]:
-    it = new(ConsumerGroupHeartbeatResponse)
     size = len(view)
+    it = new(ConsumerGroupHeartbeatResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -624,7 +624,7 @@ def read_ConsumerGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[Co
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -636,7 +636,7 @@ def read_ConsumerGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[Co
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupHeartbeatResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.member_id = None

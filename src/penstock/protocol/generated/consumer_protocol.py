@@ -90,15 +90,15 @@ class ConsumerProtocolSubscription(Message):
 
 
 def read_ConsumerProtocolAssignmentTopicPartition_0(view: memoryview, at: int) -> tuple[ConsumerProtocolAssignmentTopicPartition, int]:
-    it = new(ConsumerProtocolAssignmentTopicPartition)
     size = len(view)
+    it = new(ConsumerProtocolAssignmentTopicPartition)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolAssignmentTopicPartition.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerProtocolAssignmentTopicPartition.topic")
@@ -129,8 +129,8 @@ def write_ConsumerProtocolAssignmentTopicPartition_0(it: ConsumerProtocolAssignm
 
 
 def read_ConsumerProtocolAssignment_0(view: memoryview, at: int) -> tuple[ConsumerProtocolAssignment, int]:
-    it = new(ConsumerProtocolAssignment)
     size = len(view)
+    it = new(ConsumerProtocolAssignment)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -148,7 +148,7 @@ def read_ConsumerProtocolAssignment_0(view: memoryview, at: int) -> tuple[Consum
         end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolAssignment.user_data")
-        it.user_data = bytes(view[at:end])
+        it.user_data = view[at:end].tobytes()
         at = end
     else:
         it.user_data = None
@@ -171,8 +171,8 @@ def write_ConsumerProtocolAssignment_0(it: ConsumerProtocolAssignment, out: byte
 
 
 def read_ConsumerProtocolSubscription_0(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:
-    it = new(ConsumerProtocolSubscription)
     size = len(view)
+    it = new(ConsumerProtocolSubscription)
     it.owned_partitions = []
     it.generation_id = -1
     it.rack_id = None
@@ -188,7 +188,7 @@ def read_ConsumerProtocolSubscription_0(view: memoryview, at: int) -> tuple[Cons
         end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.user_data")
-        it.user_data = bytes(view[at:end])
+        it.user_data = view[at:end].tobytes()
         at = end
     else:
         it.user_data = None
@@ -211,15 +211,15 @@ def write_ConsumerProtocolSubscription_0(it: ConsumerProtocolSubscription, out: 
 
 
 def read_ConsumerProtocolSubscriptionTopicPartition_1(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscriptionTopicPartition, int]:
-    it = new(ConsumerProtocolSubscriptionTopicPartition)
     size = len(view)
+    it = new(ConsumerProtocolSubscriptionTopicPartition)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscriptionTopicPartition.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerProtocolSubscriptionTopicPartition.topic")
@@ -250,8 +250,8 @@ def write_ConsumerProtocolSubscriptionTopicPartition_1(it: ConsumerProtocolSubsc
 
 
 def read_ConsumerProtocolSubscription_1(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:
-    it = new(ConsumerProtocolSubscription)
     size = len(view)
+    it = new(ConsumerProtocolSubscription)
     it.generation_id = -1
     it.rack_id = None
     (n,) = unpack_i(view, at)
@@ -266,7 +266,7 @@ def read_ConsumerProtocolSubscription_1(view: memoryview, at: int) -> tuple[Cons
         end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.user_data")
-        it.user_data = bytes(view[at:end])
+        it.user_data = view[at:end].tobytes()
         at = end
     else:
         it.user_data = None
@@ -304,8 +304,8 @@ def write_ConsumerProtocolSubscription_1(it: ConsumerProtocolSubscription, out: 
 
 
 def read_ConsumerProtocolSubscription_2(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:
-    it = new(ConsumerProtocolSubscription)
     size = len(view)
+    it = new(ConsumerProtocolSubscription)
     it.rack_id = None
     (n,) = unpack_i(view, at)
     at += 4
@@ -319,7 +319,7 @@ def read_ConsumerProtocolSubscription_2(view: memoryview, at: int) -> tuple[Cons
         end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.user_data")
-        it.user_data = bytes(view[at:end])
+        it.user_data = view[at:end].tobytes()
         at = end
     else:
         it.user_data = None
@@ -360,8 +360,8 @@ def write_ConsumerProtocolSubscription_2(it: ConsumerProtocolSubscription, out: 
 
 
 def read_ConsumerProtocolSubscription_3(view: memoryview, at: int) -> tuple[ConsumerProtocolSubscription, int]:
-    it = new(ConsumerProtocolSubscription)
     size = len(view)
+    it = new(ConsumerProtocolSubscription)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -374,7 +374,7 @@ def read_ConsumerProtocolSubscription_3(view: memoryview, at: int) -> tuple[Cons
         end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.user_data")
-        it.user_data = bytes(view[at:end])
+        it.user_data = view[at:end].tobytes()
         at = end
     else:
         it.user_data = None
@@ -395,7 +395,7 @@ def read_ConsumerProtocolSubscription_3(view: memoryview, at: int) -> tuple[Cons
         end = at + n
         if end > size:
             raise cut_short("ConsumerProtocolSubscription.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None

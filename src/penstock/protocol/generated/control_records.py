@@ -258,8 +258,8 @@ def write_LeaderChangeMessageVoter_0(it: LeaderChangeMessageVoter, out: bytearra
 
 
 def read_LeaderChangeMessage_0(view: memoryview, at: int) -> tuple[LeaderChangeMessage, int]:
-    it = new(LeaderChangeMessage)
     size = len(view)
+    it = new(LeaderChangeMessage)
     it.version, it.leader_id, n = unpack_hiB(view, at)
     at += 7
     if n > 127:
@@ -332,8 +332,8 @@ def write_LeaderChangeMessageVoter_1(it: LeaderChangeMessageVoter, out: bytearra
 
 
 def read_LeaderChangeMessage_1(view: memoryview, at: int) -> tuple[LeaderChangeMessage, int]:
-    it = new(LeaderChangeMessage)
     size = len(view)
+    it = new(LeaderChangeMessage)
     it.version, it.leader_id, n = unpack_hiB(view, at)
     at += 7
     if n > 127:
@@ -421,8 +421,8 @@ def write_SnapshotHeaderRecord_0(it: SnapshotHeaderRecord, out: bytearray, splic
 
 
 def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
-    it = new(Endpoint)
     size = len(view)
+    it = new(Endpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -431,7 +431,7 @@ def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Endpoint.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Endpoint.name")
@@ -443,7 +443,7 @@ def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Endpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Endpoint.host")
@@ -490,8 +490,8 @@ def write_KRaftVersionFeature_0(it: KRaftVersionFeature, out: bytearray) -> None
 
 
 def read_VotersRecordVoter_0(view: memoryview, at: int) -> tuple[VotersRecordVoter, int]:
-    it = new(VotersRecordVoter)
     size = len(view)
+    it = new(VotersRecordVoter)
     it.voter_id, it.voter_directory_id, n = unpack_iuB(view, at)
     at += 21
     if n > 127:
@@ -530,8 +530,8 @@ def write_VotersRecordVoter_0(it: VotersRecordVoter, out: bytearray) -> None:
 
 
 def read_VotersRecord_0(view: memoryview, at: int) -> tuple[VotersRecord, int]:
-    it = new(VotersRecord)
     size = len(view)
+    it = new(VotersRecord)
     it.version, n = unpack_hB(view, at)
     at += 3
     if n > 127:

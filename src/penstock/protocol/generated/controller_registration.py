@@ -101,8 +101,8 @@ class ControllerRegistrationResponse(Message):
 
 
 def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
-    it = new(Listener)
     size = len(view)
+    it = new(Listener)
     n = view[at]
     at += 1
     if n > 127:
@@ -111,7 +111,7 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.name")
@@ -123,7 +123,7 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.host")
@@ -155,8 +155,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
 
 
 def read_Feature_0(view: memoryview, at: int) -> tuple[Feature, int]:
-    it = new(Feature)
     size = len(view)
+    it = new(Feature)
     n = view[at]
     at += 1
     if n > 127:
@@ -165,7 +165,7 @@ def read_Feature_0(view: memoryview, at: int) -> tuple[Feature, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Feature.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Feature.name")
@@ -190,8 +190,8 @@ def write_Feature_0(it: Feature, out: bytearray) -> None:
 
 
 def read_ControllerRegistrationRequest_0(view: memoryview, at: int) -> tuple[ControllerRegistrationRequest, int]:
-    it = new(ControllerRegistrationRequest)
     size = len(view)
+    it = new(ControllerRegistrationRequest)
     it.controller_id, it.incarnation_id, it.zk_migration_ready, n = unpack_iutB(view, at)
     at += 22
     if n > 127:
@@ -249,8 +249,8 @@ def write_ControllerRegistrationRequest_0(it: ControllerRegistrationRequest, out
 
 
 def read_ControllerRegistrationResponse_0(view: memoryview, at: int) -> tuple[ControllerRegistrationResponse, int]:
-    it = new(ControllerRegistrationResponse)
     size = len(view)
+    it = new(ControllerRegistrationResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -259,7 +259,7 @@ def read_ControllerRegistrationResponse_0(view: memoryview, at: int) -> tuple[Co
         end = at + n - 1
         if end > size:
             raise cut_short("ControllerRegistrationResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

@@ -105,15 +105,15 @@ class CreateAclsResponse(Message):
 
 
 def read_AclCreation_1(view: memoryview, at: int) -> tuple[AclCreation, int]:
-    it = new(AclCreation)
     size = len(view)
+    it = new(AclCreation)
     it.resource_type, n = unpack_bh(view, at)
     at += 3
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AclCreation.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclCreation.resource_name")
@@ -123,7 +123,7 @@ def read_AclCreation_1(view: memoryview, at: int) -> tuple[AclCreation, int]:
         end = at + n
         if end > size:
             raise cut_short("AclCreation.principal")
-        it.principal = str(view[at:end], "utf-8", "replace")
+        it.principal = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclCreation.principal")
@@ -133,7 +133,7 @@ def read_AclCreation_1(view: memoryview, at: int) -> tuple[AclCreation, int]:
         end = at + n
         if end > size:
             raise cut_short("AclCreation.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclCreation.host")
@@ -159,8 +159,8 @@ def write_AclCreation_1(it: AclCreation, out: bytearray) -> None:
 
 
 def read_CreateAclsRequest_1(view: memoryview, at: int) -> tuple[CreateAclsRequest, int]:
-    it = new(CreateAclsRequest)
     size = len(view)
+    it = new(CreateAclsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -183,8 +183,8 @@ def write_CreateAclsRequest_1(it: CreateAclsRequest, out: bytearray, splices: Sp
 
 
 def read_AclCreation_2(view: memoryview, at: int) -> tuple[AclCreation, int]:
-    it = new(AclCreation)
     size = len(view)
+    it = new(AclCreation)
     it.resource_type, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -193,7 +193,7 @@ def read_AclCreation_2(view: memoryview, at: int) -> tuple[AclCreation, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("AclCreation.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclCreation.resource_name")
@@ -205,7 +205,7 @@ def read_AclCreation_2(view: memoryview, at: int) -> tuple[AclCreation, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("AclCreation.principal")
-        it.principal = str(view[at:end], "utf-8", "replace")
+        it.principal = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclCreation.principal")
@@ -217,7 +217,7 @@ def read_AclCreation_2(view: memoryview, at: int) -> tuple[AclCreation, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("AclCreation.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclCreation.host")
@@ -258,8 +258,8 @@ def write_AclCreation_2(it: AclCreation, out: bytearray) -> None:
 
 
 def read_CreateAclsRequest_2(view: memoryview, at: int) -> tuple[CreateAclsRequest, int]:
-    it = new(CreateAclsRequest)
     size = len(view)
+    it = new(CreateAclsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -295,15 +295,15 @@ def write_CreateAclsRequest_2(it: CreateAclsRequest, out: bytearray, splices: Sp
 
 
 def read_AclCreationResult_1(view: memoryview, at: int) -> tuple[AclCreationResult, int]:
-    it = new(AclCreationResult)
     size = len(view)
+    it = new(AclCreationResult)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AclCreationResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -322,8 +322,8 @@ def write_AclCreationResult_1(it: AclCreationResult, out: bytearray) -> None:
 
 
 def read_CreateAclsResponse_1(view: memoryview, at: int) -> tuple[CreateAclsResponse, int]:
-    it = new(CreateAclsResponse)
     size = len(view)
+    it = new(CreateAclsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -346,8 +346,8 @@ def write_CreateAclsResponse_1(it: CreateAclsResponse, out: bytearray, splices: 
 
 
 def read_AclCreationResult_2(view: memoryview, at: int) -> tuple[AclCreationResult, int]:
-    it = new(AclCreationResult)
     size = len(view)
+    it = new(AclCreationResult)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -356,7 +356,7 @@ def read_AclCreationResult_2(view: memoryview, at: int) -> tuple[AclCreationResu
         end = at + n - 1
         if end > size:
             raise cut_short("AclCreationResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -386,8 +386,8 @@ def write_AclCreationResult_2(it: AclCreationResult, out: bytearray) -> None:
 
 
 def read_CreateAclsResponse_2(view: memoryview, at: int) -> tuple[CreateAclsResponse, int]:
-    it = new(CreateAclsResponse)
     size = len(view)
+    it = new(CreateAclsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -105,15 +105,15 @@ class CreateDelegationTokenResponse(Message):
 
 
 def read_CreatableRenewers_1(view: memoryview, at: int) -> tuple[CreatableRenewers, int]:
-    it = new(CreatableRenewers)
     size = len(view)
+    it = new(CreatableRenewers)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("CreatableRenewers.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableRenewers.principal_type")
@@ -123,7 +123,7 @@ def read_CreatableRenewers_1(view: memoryview, at: int) -> tuple[CreatableRenewe
         end = at + n
         if end > size:
             raise cut_short("CreatableRenewers.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableRenewers.principal_name")
@@ -142,8 +142,8 @@ def write_CreatableRenewers_1(it: CreatableRenewers, out: bytearray) -> None:
 
 
 def read_CreateDelegationTokenRequest_1(view: memoryview, at: int) -> tuple[CreateDelegationTokenRequest, int]:
-    it = new(CreateDelegationTokenRequest)
     size = len(view)
+    it = new(CreateDelegationTokenRequest)
     it.owner_principal_type = ''
     it.owner_principal_name = ''
     (n,) = unpack_i(view, at)
@@ -175,8 +175,8 @@ def write_CreateDelegationTokenRequest_1(it: CreateDelegationTokenRequest, out: 
 
 
 def read_CreatableRenewers_2(view: memoryview, at: int) -> tuple[CreatableRenewers, int]:
-    it = new(CreatableRenewers)
     size = len(view)
+    it = new(CreatableRenewers)
     n = view[at]
     at += 1
     if n > 127:
@@ -185,7 +185,7 @@ def read_CreatableRenewers_2(view: memoryview, at: int) -> tuple[CreatableRenewe
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableRenewers.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableRenewers.principal_type")
@@ -197,7 +197,7 @@ def read_CreatableRenewers_2(view: memoryview, at: int) -> tuple[CreatableRenewe
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableRenewers.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableRenewers.principal_name")
@@ -229,8 +229,8 @@ def write_CreatableRenewers_2(it: CreatableRenewers, out: bytearray) -> None:
 
 
 def read_CreateDelegationTokenRequest_2(view: memoryview, at: int) -> tuple[CreateDelegationTokenRequest, int]:
-    it = new(CreateDelegationTokenRequest)
     size = len(view)
+    it = new(CreateDelegationTokenRequest)
     it.owner_principal_type = ''
     it.owner_principal_name = ''
     n = view[at]
@@ -272,8 +272,8 @@ def write_CreateDelegationTokenRequest_2(it: CreateDelegationTokenRequest, out: 
 
 
 def read_CreateDelegationTokenRequest_3(view: memoryview, at: int) -> tuple[CreateDelegationTokenRequest, int]:
-    it = new(CreateDelegationTokenRequest)
     size = len(view)
+    it = new(CreateDelegationTokenRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -282,7 +282,7 @@ def read_CreateDelegationTokenRequest_3(view: memoryview, at: int) -> tuple[Crea
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenRequest.owner_principal_type")
-        it.owner_principal_type = str(view[at:end], "utf-8", "replace")
+        it.owner_principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.owner_principal_type = None
@@ -294,7 +294,7 @@ def read_CreateDelegationTokenRequest_3(view: memoryview, at: int) -> tuple[Crea
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenRequest.owner_principal_name")
-        it.owner_principal_name = str(view[at:end], "utf-8", "replace")
+        it.owner_principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.owner_principal_name = None
@@ -355,8 +355,8 @@ def write_CreateDelegationTokenRequest_3(it: CreateDelegationTokenRequest, out: 
 
 
 def read_CreateDelegationTokenResponse_1(view: memoryview, at: int) -> tuple[CreateDelegationTokenResponse, int]:
-    it = new(CreateDelegationTokenResponse)
     size = len(view)
+    it = new(CreateDelegationTokenResponse)
     it.token_requester_principal_type = ''
     it.token_requester_principal_name = ''
     it.error_code, n = unpack_hh(view, at)
@@ -365,7 +365,7 @@ def read_CreateDelegationTokenResponse_1(view: memoryview, at: int) -> tuple[Cre
         end = at + n
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.principal_type")
@@ -375,7 +375,7 @@ def read_CreateDelegationTokenResponse_1(view: memoryview, at: int) -> tuple[Cre
         end = at + n
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.principal_name")
@@ -385,7 +385,7 @@ def read_CreateDelegationTokenResponse_1(view: memoryview, at: int) -> tuple[Cre
         end = at + n
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.token_id")
-        it.token_id = str(view[at:end], "utf-8", "replace")
+        it.token_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.token_id")
@@ -395,7 +395,7 @@ def read_CreateDelegationTokenResponse_1(view: memoryview, at: int) -> tuple[Cre
         end = at + n
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.hmac")
@@ -429,8 +429,8 @@ def write_CreateDelegationTokenResponse_1(it: CreateDelegationTokenResponse, out
 
 
 def read_CreateDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[CreateDelegationTokenResponse, int]:
-    it = new(CreateDelegationTokenResponse)
     size = len(view)
+    it = new(CreateDelegationTokenResponse)
     it.token_requester_principal_type = ''
     it.token_requester_principal_name = ''
     it.error_code, n = unpack_hB(view, at)
@@ -441,7 +441,7 @@ def read_CreateDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.principal_type")
@@ -453,7 +453,7 @@ def read_CreateDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.principal_name")
@@ -465,7 +465,7 @@ def read_CreateDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.token_id")
-        it.token_id = str(view[at:end], "utf-8", "replace")
+        it.token_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.token_id")
@@ -477,7 +477,7 @@ def read_CreateDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.hmac")
@@ -529,8 +529,8 @@ def write_CreateDelegationTokenResponse_2(it: CreateDelegationTokenResponse, out
 
 
 def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[CreateDelegationTokenResponse, int]:
-    it = new(CreateDelegationTokenResponse)
     size = len(view)
+    it = new(CreateDelegationTokenResponse)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -539,7 +539,7 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.principal_type")
@@ -551,7 +551,7 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.principal_name")
@@ -563,7 +563,7 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.token_requester_principal_type")
-        it.token_requester_principal_type = str(view[at:end], "utf-8", "replace")
+        it.token_requester_principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.token_requester_principal_type")
@@ -575,7 +575,7 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.token_requester_principal_name")
-        it.token_requester_principal_name = str(view[at:end], "utf-8", "replace")
+        it.token_requester_principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.token_requester_principal_name")
@@ -587,7 +587,7 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.token_id")
-        it.token_id = str(view[at:end], "utf-8", "replace")
+        it.token_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.token_id")
@@ -599,7 +599,7 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
         end = at + n - 1
         if end > size:
             raise cut_short("CreateDelegationTokenResponse.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("CreateDelegationTokenResponse.hmac")

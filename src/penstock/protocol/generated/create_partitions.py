@@ -114,8 +114,8 @@ class CreatePartitionsResponse(Message):
 
 
 def read_CreatePartitionsAssignment_0(view: memoryview, at: int) -> tuple[CreatePartitionsAssignment, int]:
-    it = new(CreatePartitionsAssignment)
     size = len(view)
+    it = new(CreatePartitionsAssignment)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -139,15 +139,15 @@ def write_CreatePartitionsAssignment_0(it: CreatePartitionsAssignment, out: byte
 
 
 def read_CreatePartitionsTopic_0(view: memoryview, at: int) -> tuple[CreatePartitionsTopic, int]:
-    it = new(CreatePartitionsTopic)
     size = len(view)
+    it = new(CreatePartitionsTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("CreatePartitionsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatePartitionsTopic.name")
@@ -181,8 +181,8 @@ def write_CreatePartitionsTopic_0(it: CreatePartitionsTopic, out: bytearray) -> 
 
 
 def read_CreatePartitionsRequest_0(view: memoryview, at: int) -> tuple[CreatePartitionsRequest, int]:
-    it = new(CreatePartitionsRequest)
     size = len(view)
+    it = new(CreatePartitionsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -208,8 +208,8 @@ def write_CreatePartitionsRequest_0(it: CreatePartitionsRequest, out: bytearray,
 
 
 def read_CreatePartitionsAssignment_2(view: memoryview, at: int) -> tuple[CreatePartitionsAssignment, int]:
-    it = new(CreatePartitionsAssignment)
     size = len(view)
+    it = new(CreatePartitionsAssignment)
     n = view[at]
     at += 1
     if n > 127:
@@ -246,8 +246,8 @@ def write_CreatePartitionsAssignment_2(it: CreatePartitionsAssignment, out: byte
 
 
 def read_CreatePartitionsTopic_2(view: memoryview, at: int) -> tuple[CreatePartitionsTopic, int]:
-    it = new(CreatePartitionsTopic)
     size = len(view)
+    it = new(CreatePartitionsTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -256,7 +256,7 @@ def read_CreatePartitionsTopic_2(view: memoryview, at: int) -> tuple[CreateParti
         end = at + n - 1
         if end > size:
             raise cut_short("CreatePartitionsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatePartitionsTopic.name")
@@ -307,8 +307,8 @@ def write_CreatePartitionsTopic_2(it: CreatePartitionsTopic, out: bytearray) -> 
 
 
 def read_CreatePartitionsRequest_2(view: memoryview, at: int) -> tuple[CreatePartitionsRequest, int]:
-    it = new(CreatePartitionsRequest)
     size = len(view)
+    it = new(CreatePartitionsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -344,15 +344,15 @@ def write_CreatePartitionsRequest_2(it: CreatePartitionsRequest, out: bytearray,
 
 
 def read_CreatePartitionsTopicResult_0(view: memoryview, at: int) -> tuple[CreatePartitionsTopicResult, int]:
-    it = new(CreatePartitionsTopicResult)
     size = len(view)
+    it = new(CreatePartitionsTopicResult)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("CreatePartitionsTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatePartitionsTopicResult.name")
@@ -362,7 +362,7 @@ def read_CreatePartitionsTopicResult_0(view: memoryview, at: int) -> tuple[Creat
         end = at + n
         if end > size:
             raise cut_short("CreatePartitionsTopicResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -385,8 +385,8 @@ def write_CreatePartitionsTopicResult_0(it: CreatePartitionsTopicResult, out: by
 
 
 def read_CreatePartitionsResponse_0(view: memoryview, at: int) -> tuple[CreatePartitionsResponse, int]:
-    it = new(CreatePartitionsResponse)
     size = len(view)
+    it = new(CreatePartitionsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -409,8 +409,8 @@ def write_CreatePartitionsResponse_0(it: CreatePartitionsResponse, out: bytearra
 
 
 def read_CreatePartitionsTopicResult_2(view: memoryview, at: int) -> tuple[CreatePartitionsTopicResult, int]:
-    it = new(CreatePartitionsTopicResult)
     size = len(view)
+    it = new(CreatePartitionsTopicResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -419,7 +419,7 @@ def read_CreatePartitionsTopicResult_2(view: memoryview, at: int) -> tuple[Creat
         end = at + n - 1
         if end > size:
             raise cut_short("CreatePartitionsTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatePartitionsTopicResult.name")
@@ -431,7 +431,7 @@ def read_CreatePartitionsTopicResult_2(view: memoryview, at: int) -> tuple[Creat
         end = at + n - 1
         if end > size:
             raise cut_short("CreatePartitionsTopicResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -468,8 +468,8 @@ def write_CreatePartitionsTopicResult_2(it: CreatePartitionsTopicResult, out: by
 
 
 def read_CreatePartitionsResponse_2(view: memoryview, at: int) -> tuple[CreatePartitionsResponse, int]:
-    it = new(CreatePartitionsResponse)
     size = len(view)
+    it = new(CreatePartitionsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -174,8 +174,8 @@ class CreateTopicsResponse(Message):
 
 
 def read_CreatableReplicaAssignment_2(view: memoryview, at: int) -> tuple[CreatableReplicaAssignment, int]:
-    it = new(CreatableReplicaAssignment)
     size = len(view)
+    it = new(CreatableReplicaAssignment)
     it.partition_index, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -199,15 +199,15 @@ def write_CreatableReplicaAssignment_2(it: CreatableReplicaAssignment, out: byte
 
 
 def read_CreatableTopicConfig_2(view: memoryview, at: int) -> tuple[CreatableTopicConfig, int]:
-    it = new(CreatableTopicConfig)
     size = len(view)
+    it = new(CreatableTopicConfig)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("CreatableTopicConfig.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableTopicConfig.name")
@@ -217,7 +217,7 @@ def read_CreatableTopicConfig_2(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n
         if end > size:
             raise cut_short("CreatableTopicConfig.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -240,15 +240,15 @@ def write_CreatableTopicConfig_2(it: CreatableTopicConfig, out: bytearray) -> No
 
 
 def read_CreatableTopic_2(view: memoryview, at: int) -> tuple[CreatableTopic, int]:
-    it = new(CreatableTopic)
     size = len(view)
+    it = new(CreatableTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("CreatableTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableTopic.name")
@@ -293,8 +293,8 @@ def write_CreatableTopic_2(it: CreatableTopic, out: bytearray) -> None:
 
 
 def read_CreateTopicsRequest_2(view: memoryview, at: int) -> tuple[CreateTopicsRequest, int]:
-    it = new(CreateTopicsRequest)
     size = len(view)
+    it = new(CreateTopicsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -320,8 +320,8 @@ def write_CreateTopicsRequest_2(it: CreateTopicsRequest, out: bytearray, splices
 
 
 def read_CreatableReplicaAssignment_5(view: memoryview, at: int) -> tuple[CreatableReplicaAssignment, int]:
-    it = new(CreatableReplicaAssignment)
     size = len(view)
+    it = new(CreatableReplicaAssignment)
     it.partition_index, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -359,8 +359,8 @@ def write_CreatableReplicaAssignment_5(it: CreatableReplicaAssignment, out: byte
 
 
 def read_CreatableTopicConfig_5(view: memoryview, at: int) -> tuple[CreatableTopicConfig, int]:
-    it = new(CreatableTopicConfig)
     size = len(view)
+    it = new(CreatableTopicConfig)
     n = view[at]
     at += 1
     if n > 127:
@@ -369,7 +369,7 @@ def read_CreatableTopicConfig_5(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopicConfig.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableTopicConfig.name")
@@ -381,7 +381,7 @@ def read_CreatableTopicConfig_5(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopicConfig.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -417,8 +417,8 @@ def write_CreatableTopicConfig_5(it: CreatableTopicConfig, out: bytearray) -> No
 
 
 def read_CreatableTopic_5(view: memoryview, at: int) -> tuple[CreatableTopic, int]:
-    it = new(CreatableTopic)
     size = len(view)
+    it = new(CreatableTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -427,7 +427,7 @@ def read_CreatableTopic_5(view: memoryview, at: int) -> tuple[CreatableTopic, in
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableTopic.name")
@@ -495,8 +495,8 @@ def write_CreatableTopic_5(it: CreatableTopic, out: bytearray) -> None:
 
 
 def read_CreateTopicsRequest_5(view: memoryview, at: int) -> tuple[CreateTopicsRequest, int]:
-    it = new(CreateTopicsRequest)
     size = len(view)
+    it = new(CreateTopicsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -532,8 +532,8 @@ def write_CreateTopicsRequest_5(it: CreateTopicsRequest, out: bytearray, splices
 
 
 def read_CreatableTopicResult_2(view: memoryview, at: int) -> tuple[CreatableTopicResult, int]:
-    it = new(CreatableTopicResult)
     size = len(view)
+    it = new(CreatableTopicResult)
     it.topic_id = ZERO_UUID
     it.topic_config_error_code = 0
     it.num_partitions = -1
@@ -545,7 +545,7 @@ def read_CreatableTopicResult_2(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n
         if end > size:
             raise cut_short("CreatableTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableTopicResult.name")
@@ -555,7 +555,7 @@ def read_CreatableTopicResult_2(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n
         if end > size:
             raise cut_short("CreatableTopicResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -578,8 +578,8 @@ def write_CreatableTopicResult_2(it: CreatableTopicResult, out: bytearray) -> No
 
 
 def read_CreateTopicsResponse_2(view: memoryview, at: int) -> tuple[CreateTopicsResponse, int]:
-    it = new(CreateTopicsResponse)
     size = len(view)
+    it = new(CreateTopicsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -602,8 +602,8 @@ def write_CreateTopicsResponse_2(it: CreateTopicsResponse, out: bytearray, splic
 
 
 def read_CreatableTopicConfigs_5(view: memoryview, at: int) -> tuple[CreatableTopicConfigs, int]:
-    it = new(CreatableTopicConfigs)
     size = len(view)
+    it = new(CreatableTopicConfigs)
     n = view[at]
     at += 1
     if n > 127:
@@ -612,7 +612,7 @@ def read_CreatableTopicConfigs_5(view: memoryview, at: int) -> tuple[CreatableTo
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopicConfigs.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableTopicConfigs.name")
@@ -624,7 +624,7 @@ def read_CreatableTopicConfigs_5(view: memoryview, at: int) -> tuple[CreatableTo
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopicConfigs.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -660,8 +660,8 @@ def write_CreatableTopicConfigs_5(it: CreatableTopicConfigs, out: bytearray) -> 
 
 
 def read_CreatableTopicResult_5(view: memoryview, at: int) -> tuple[CreatableTopicResult, int]:
-    it = new(CreatableTopicResult)
     size = len(view)
+    it = new(CreatableTopicResult)
     it.topic_id = ZERO_UUID
     it.topic_config_error_code = 0
     n = view[at]
@@ -672,7 +672,7 @@ def read_CreatableTopicResult_5(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableTopicResult.name")
@@ -684,7 +684,7 @@ def read_CreatableTopicResult_5(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopicResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -757,23 +757,23 @@ def write_CreatableTopicResult_5(it: CreatableTopicResult, out: bytearray) -> No
             write_CreatableTopicConfigs_5(creatable_topic_configs, out)
     if not (it.topic_config_error_code != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.topic_config_error_code != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_h(it.topic_config_error_code)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.topic_config_error_code != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_h(it.topic_config_error_code)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_CreateTopicsResponse_5(view: memoryview, at: int) -> tuple[CreateTopicsResponse, int]:
-    it = new(CreateTopicsResponse)
     size = len(view)
+    it = new(CreateTopicsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -810,8 +810,8 @@ def write_CreateTopicsResponse_5(it: CreateTopicsResponse, out: bytearray, splic
 
 
 def read_CreatableTopicResult_7(view: memoryview, at: int) -> tuple[CreatableTopicResult, int]:
-    it = new(CreatableTopicResult)
     size = len(view)
+    it = new(CreatableTopicResult)
     it.topic_config_error_code = 0
     n = view[at]
     at += 1
@@ -821,7 +821,7 @@ def read_CreatableTopicResult_7(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CreatableTopicResult.name")
@@ -833,7 +833,7 @@ def read_CreatableTopicResult_7(view: memoryview, at: int) -> tuple[CreatableTop
         end = at + n - 1
         if end > size:
             raise cut_short("CreatableTopicResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -906,23 +906,23 @@ def write_CreatableTopicResult_7(it: CreatableTopicResult, out: bytearray) -> No
             write_CreatableTopicConfigs_5(creatable_topic_configs, out)
     if not (it.topic_config_error_code != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.topic_config_error_code != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_h(it.topic_config_error_code)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.topic_config_error_code != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_h(it.topic_config_error_code)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_CreateTopicsResponse_7(view: memoryview, at: int) -> tuple[CreateTopicsResponse, int]:
-    it = new(CreateTopicsResponse)
     size = len(view)
+    it = new(CreateTopicsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

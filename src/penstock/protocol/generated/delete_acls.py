@@ -134,15 +134,15 @@ class DeleteAclsResponse(Message):
 
 
 def read_DeleteAclsFilter_1(view: memoryview, at: int) -> tuple[DeleteAclsFilter, int]:
-    it = new(DeleteAclsFilter)
     size = len(view)
+    it = new(DeleteAclsFilter)
     it.resource_type_filter, n = unpack_bh(view, at)
     at += 3
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DeleteAclsFilter.resource_name_filter")
-        it.resource_name_filter = str(view[at:end], "utf-8", "replace")
+        it.resource_name_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.resource_name_filter = None
@@ -152,7 +152,7 @@ def read_DeleteAclsFilter_1(view: memoryview, at: int) -> tuple[DeleteAclsFilter
         end = at + n
         if end > size:
             raise cut_short("DeleteAclsFilter.principal_filter")
-        it.principal_filter = str(view[at:end], "utf-8", "replace")
+        it.principal_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.principal_filter = None
@@ -162,7 +162,7 @@ def read_DeleteAclsFilter_1(view: memoryview, at: int) -> tuple[DeleteAclsFilter
         end = at + n
         if end > size:
             raise cut_short("DeleteAclsFilter.host_filter")
-        it.host_filter = str(view[at:end], "utf-8", "replace")
+        it.host_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.host_filter = None
@@ -200,8 +200,8 @@ def write_DeleteAclsFilter_1(it: DeleteAclsFilter, out: bytearray) -> None:
 
 
 def read_DeleteAclsRequest_1(view: memoryview, at: int) -> tuple[DeleteAclsRequest, int]:
-    it = new(DeleteAclsRequest)
     size = len(view)
+    it = new(DeleteAclsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -224,8 +224,8 @@ def write_DeleteAclsRequest_1(it: DeleteAclsRequest, out: bytearray, splices: Sp
 
 
 def read_DeleteAclsFilter_2(view: memoryview, at: int) -> tuple[DeleteAclsFilter, int]:
-    it = new(DeleteAclsFilter)
     size = len(view)
+    it = new(DeleteAclsFilter)
     it.resource_type_filter, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -234,7 +234,7 @@ def read_DeleteAclsFilter_2(view: memoryview, at: int) -> tuple[DeleteAclsFilter
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteAclsFilter.resource_name_filter")
-        it.resource_name_filter = str(view[at:end], "utf-8", "replace")
+        it.resource_name_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.resource_name_filter = None
@@ -246,7 +246,7 @@ def read_DeleteAclsFilter_2(view: memoryview, at: int) -> tuple[DeleteAclsFilter
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteAclsFilter.principal_filter")
-        it.principal_filter = str(view[at:end], "utf-8", "replace")
+        it.principal_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.principal_filter = None
@@ -258,7 +258,7 @@ def read_DeleteAclsFilter_2(view: memoryview, at: int) -> tuple[DeleteAclsFilter
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteAclsFilter.host_filter")
-        it.host_filter = str(view[at:end], "utf-8", "replace")
+        it.host_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.host_filter = None
@@ -311,8 +311,8 @@ def write_DeleteAclsFilter_2(it: DeleteAclsFilter, out: bytearray) -> None:
 
 
 def read_DeleteAclsRequest_2(view: memoryview, at: int) -> tuple[DeleteAclsRequest, int]:
-    it = new(DeleteAclsRequest)
     size = len(view)
+    it = new(DeleteAclsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -348,15 +348,15 @@ def write_DeleteAclsRequest_2(it: DeleteAclsRequest, out: bytearray, splices: Sp
 
 
 def read_DeleteAclsMatchingAcl_1(view: memoryview, at: int) -> tuple[DeleteAclsMatchingAcl, int]:
-    it = new(DeleteAclsMatchingAcl)
     size = len(view)
+    it = new(DeleteAclsMatchingAcl)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DeleteAclsMatchingAcl.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -366,7 +366,7 @@ def read_DeleteAclsMatchingAcl_1(view: memoryview, at: int) -> tuple[DeleteAclsM
         end = at + n
         if end > size:
             raise cut_short("DeleteAclsMatchingAcl.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteAclsMatchingAcl.resource_name")
@@ -376,7 +376,7 @@ def read_DeleteAclsMatchingAcl_1(view: memoryview, at: int) -> tuple[DeleteAclsM
         end = at + n
         if end > size:
             raise cut_short("DeleteAclsMatchingAcl.principal")
-        it.principal = str(view[at:end], "utf-8", "replace")
+        it.principal = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteAclsMatchingAcl.principal")
@@ -386,7 +386,7 @@ def read_DeleteAclsMatchingAcl_1(view: memoryview, at: int) -> tuple[DeleteAclsM
         end = at + n
         if end > size:
             raise cut_short("DeleteAclsMatchingAcl.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteAclsMatchingAcl.host")
@@ -420,15 +420,15 @@ def write_DeleteAclsMatchingAcl_1(it: DeleteAclsMatchingAcl, out: bytearray) -> 
 
 
 def read_DeleteAclsFilterResult_1(view: memoryview, at: int) -> tuple[DeleteAclsFilterResult, int]:
-    it = new(DeleteAclsFilterResult)
     size = len(view)
+    it = new(DeleteAclsFilterResult)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DeleteAclsFilterResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -462,8 +462,8 @@ def write_DeleteAclsFilterResult_1(it: DeleteAclsFilterResult, out: bytearray) -
 
 
 def read_DeleteAclsResponse_1(view: memoryview, at: int) -> tuple[DeleteAclsResponse, int]:
-    it = new(DeleteAclsResponse)
     size = len(view)
+    it = new(DeleteAclsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -486,8 +486,8 @@ def write_DeleteAclsResponse_1(it: DeleteAclsResponse, out: bytearray, splices: 
 
 
 def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsMatchingAcl, int]:
-    it = new(DeleteAclsMatchingAcl)
     size = len(view)
+    it = new(DeleteAclsMatchingAcl)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -496,7 +496,7 @@ def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsM
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteAclsMatchingAcl.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -508,7 +508,7 @@ def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsM
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteAclsMatchingAcl.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteAclsMatchingAcl.resource_name")
@@ -520,7 +520,7 @@ def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsM
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteAclsMatchingAcl.principal")
-        it.principal = str(view[at:end], "utf-8", "replace")
+        it.principal = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteAclsMatchingAcl.principal")
@@ -532,7 +532,7 @@ def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsM
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteAclsMatchingAcl.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteAclsMatchingAcl.host")
@@ -585,8 +585,8 @@ def write_DeleteAclsMatchingAcl_2(it: DeleteAclsMatchingAcl, out: bytearray) -> 
 
 
 def read_DeleteAclsFilterResult_2(view: memoryview, at: int) -> tuple[DeleteAclsFilterResult, int]:
-    it = new(DeleteAclsFilterResult)
     size = len(view)
+    it = new(DeleteAclsFilterResult)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -595,7 +595,7 @@ def read_DeleteAclsFilterResult_2(view: memoryview, at: int) -> tuple[DeleteAcls
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteAclsFilterResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -646,8 +646,8 @@ def write_DeleteAclsFilterResult_2(it: DeleteAclsFilterResult, out: bytearray) -
 
 
 def read_DeleteAclsResponse_2(view: memoryview, at: int) -> tuple[DeleteAclsResponse, int]:
-    it = new(DeleteAclsResponse)
     size = len(view)
+    it = new(DeleteAclsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

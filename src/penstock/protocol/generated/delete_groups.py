@@ -75,8 +75,8 @@ class DeleteGroupsResponse(Message):
 
 
 def read_DeleteGroupsRequest_0(view: memoryview, at: int) -> tuple[DeleteGroupsRequest, int]:
-    it = new(DeleteGroupsRequest)
     size = len(view)
+    it = new(DeleteGroupsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -94,8 +94,8 @@ def write_DeleteGroupsRequest_0(it: DeleteGroupsRequest, out: bytearray, splices
 
 
 def read_DeleteGroupsRequest_2(view: memoryview, at: int) -> tuple[DeleteGroupsRequest, int]:
-    it = new(DeleteGroupsRequest)
     size = len(view)
+    it = new(DeleteGroupsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -126,15 +126,15 @@ def write_DeleteGroupsRequest_2(it: DeleteGroupsRequest, out: bytearray, splices
 
 
 def read_DeletableGroupResult_0(view: memoryview, at: int) -> tuple[DeletableGroupResult, int]:
-    it = new(DeletableGroupResult)
     size = len(view)
+    it = new(DeletableGroupResult)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DeletableGroupResult.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeletableGroupResult.group_id")
@@ -152,8 +152,8 @@ def write_DeletableGroupResult_0(it: DeletableGroupResult, out: bytearray) -> No
 
 
 def read_DeleteGroupsResponse_0(view: memoryview, at: int) -> tuple[DeleteGroupsResponse, int]:
-    it = new(DeleteGroupsResponse)
     size = len(view)
+    it = new(DeleteGroupsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -176,8 +176,8 @@ def write_DeleteGroupsResponse_0(it: DeleteGroupsResponse, out: bytearray, splic
 
 
 def read_DeletableGroupResult_2(view: memoryview, at: int) -> tuple[DeletableGroupResult, int]:
-    it = new(DeletableGroupResult)
     size = len(view)
+    it = new(DeletableGroupResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -186,7 +186,7 @@ def read_DeletableGroupResult_2(view: memoryview, at: int) -> tuple[DeletableGro
         end = at + n - 1
         if end > size:
             raise cut_short("DeletableGroupResult.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeletableGroupResult.group_id")
@@ -211,8 +211,8 @@ def write_DeletableGroupResult_2(it: DeletableGroupResult, out: bytearray) -> No
 
 
 def read_DeleteGroupsResponse_2(view: memoryview, at: int) -> tuple[DeleteGroupsResponse, int]:
-    it = new(DeleteGroupsResponse)
     size = len(view)
+    it = new(DeleteGroupsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -132,15 +132,15 @@ def write_DeleteRecordsPartition_0(it: DeleteRecordsPartition, out: bytearray) -
 
 
 def read_DeleteRecordsTopic_0(view: memoryview, at: int) -> tuple[DeleteRecordsTopic, int]:
-    it = new(DeleteRecordsTopic)
     size = len(view)
+    it = new(DeleteRecordsTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DeleteRecordsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteRecordsTopic.name")
@@ -170,8 +170,8 @@ def write_DeleteRecordsTopic_0(it: DeleteRecordsTopic, out: bytearray) -> None:
 
 
 def read_DeleteRecordsRequest_0(view: memoryview, at: int) -> tuple[DeleteRecordsRequest, int]:
-    it = new(DeleteRecordsRequest)
     size = len(view)
+    it = new(DeleteRecordsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -212,8 +212,8 @@ def write_DeleteRecordsPartition_2(it: DeleteRecordsPartition, out: bytearray) -
 
 
 def read_DeleteRecordsTopic_2(view: memoryview, at: int) -> tuple[DeleteRecordsTopic, int]:
-    it = new(DeleteRecordsTopic)
     size = len(view)
+    it = new(DeleteRecordsTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -222,7 +222,7 @@ def read_DeleteRecordsTopic_2(view: memoryview, at: int) -> tuple[DeleteRecordsT
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteRecordsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteRecordsTopic.name")
@@ -268,8 +268,8 @@ def write_DeleteRecordsTopic_2(it: DeleteRecordsTopic, out: bytearray) -> None:
 
 
 def read_DeleteRecordsRequest_2(view: memoryview, at: int) -> tuple[DeleteRecordsRequest, int]:
-    it = new(DeleteRecordsRequest)
     size = len(view)
+    it = new(DeleteRecordsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -316,15 +316,15 @@ def write_DeleteRecordsPartitionResult_0(it: DeleteRecordsPartitionResult, out: 
 
 
 def read_DeleteRecordsTopicResult_0(view: memoryview, at: int) -> tuple[DeleteRecordsTopicResult, int]:
-    it = new(DeleteRecordsTopicResult)
     size = len(view)
+    it = new(DeleteRecordsTopicResult)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DeleteRecordsTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteRecordsTopicResult.name")
@@ -354,8 +354,8 @@ def write_DeleteRecordsTopicResult_0(it: DeleteRecordsTopicResult, out: bytearra
 
 
 def read_DeleteRecordsResponse_0(view: memoryview, at: int) -> tuple[DeleteRecordsResponse, int]:
-    it = new(DeleteRecordsResponse)
     size = len(view)
+    it = new(DeleteRecordsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -393,8 +393,8 @@ def write_DeleteRecordsPartitionResult_2(it: DeleteRecordsPartitionResult, out: 
 
 
 def read_DeleteRecordsTopicResult_2(view: memoryview, at: int) -> tuple[DeleteRecordsTopicResult, int]:
-    it = new(DeleteRecordsTopicResult)
     size = len(view)
+    it = new(DeleteRecordsTopicResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -403,7 +403,7 @@ def read_DeleteRecordsTopicResult_2(view: memoryview, at: int) -> tuple[DeleteRe
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteRecordsTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteRecordsTopicResult.name")
@@ -449,8 +449,8 @@ def write_DeleteRecordsTopicResult_2(it: DeleteRecordsTopicResult, out: bytearra
 
 
 def read_DeleteRecordsResponse_2(view: memoryview, at: int) -> tuple[DeleteRecordsResponse, int]:
-    it = new(DeleteRecordsResponse)
     size = len(view)
+    it = new(DeleteRecordsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

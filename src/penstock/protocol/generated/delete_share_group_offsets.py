@@ -89,8 +89,8 @@ class DeleteShareGroupOffsetsResponse(Message):
 
 
 def read_DeleteShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> tuple[DeleteShareGroupOffsetsRequestTopic, int]:
-    it = new(DeleteShareGroupOffsetsRequestTopic)
     size = len(view)
+    it = new(DeleteShareGroupOffsetsRequestTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -99,7 +99,7 @@ def read_DeleteShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> tup
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteShareGroupOffsetsRequestTopic.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteShareGroupOffsetsRequestTopic.topic_name")
@@ -124,8 +124,8 @@ def write_DeleteShareGroupOffsetsRequestTopic_0(it: DeleteShareGroupOffsetsReque
 
 
 def read_DeleteShareGroupOffsetsRequest_0(view: memoryview, at: int) -> tuple[DeleteShareGroupOffsetsRequest, int]:
-    it = new(DeleteShareGroupOffsetsRequest)
     size = len(view)
+    it = new(DeleteShareGroupOffsetsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -134,7 +134,7 @@ def read_DeleteShareGroupOffsetsRequest_0(view: memoryview, at: int) -> tuple[De
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteShareGroupOffsetsRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteShareGroupOffsetsRequest.group_id")
@@ -180,8 +180,8 @@ def write_DeleteShareGroupOffsetsRequest_0(it: DeleteShareGroupOffsetsRequest, o
 
 
 def read_DeleteShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tuple[DeleteShareGroupOffsetsResponseTopic, int]:
-    it = new(DeleteShareGroupOffsetsResponseTopic)
     size = len(view)
+    it = new(DeleteShareGroupOffsetsResponseTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -190,7 +190,7 @@ def read_DeleteShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tu
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteShareGroupOffsetsResponseTopic.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteShareGroupOffsetsResponseTopic.topic_name")
@@ -202,7 +202,7 @@ def read_DeleteShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tu
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteShareGroupOffsetsResponseTopic.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -239,8 +239,8 @@ def write_DeleteShareGroupOffsetsResponseTopic_0(it: DeleteShareGroupOffsetsResp
 
 
 def read_DeleteShareGroupOffsetsResponse_0(view: memoryview, at: int) -> tuple[DeleteShareGroupOffsetsResponse, int]:
-    it = new(DeleteShareGroupOffsetsResponse)
     size = len(view)
+    it = new(DeleteShareGroupOffsetsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -249,7 +249,7 @@ def read_DeleteShareGroupOffsetsResponse_0(view: memoryview, at: int) -> tuple[D
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteShareGroupOffsetsResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

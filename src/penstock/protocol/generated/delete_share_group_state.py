@@ -124,8 +124,8 @@ def write_PartitionData_0(it: PartitionData, out: bytearray) -> None:
 
 
 def read_DeleteStateData_0(view: memoryview, at: int) -> tuple[DeleteStateData, int]:
-    it = new(DeleteStateData)
     size = len(view)
+    it = new(DeleteStateData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -162,8 +162,8 @@ def write_DeleteStateData_0(it: DeleteStateData, out: bytearray) -> None:
 
 
 def read_DeleteShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[DeleteShareGroupStateRequest, int]:
-    it = new(DeleteShareGroupStateRequest)
     size = len(view)
+    it = new(DeleteShareGroupStateRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -172,7 +172,7 @@ def read_DeleteShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[Dele
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteShareGroupStateRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeleteShareGroupStateRequest.group_id")
@@ -218,8 +218,8 @@ def write_DeleteShareGroupStateRequest_0(it: DeleteShareGroupStateRequest, out: 
 
 
 def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, int]:
-    it = new(PartitionResult)
     size = len(view)
+    it = new(PartitionResult)
     it.partition, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -228,7 +228,7 @@ def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, 
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -258,8 +258,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
 
 
 def read_DeleteStateResult_0(view: memoryview, at: int) -> tuple[DeleteStateResult, int]:
-    it = new(DeleteStateResult)
     size = len(view)
+    it = new(DeleteStateResult)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -296,8 +296,8 @@ def write_DeleteStateResult_0(it: DeleteStateResult, out: bytearray) -> None:
 
 
 def read_DeleteShareGroupStateResponse_0(view: memoryview, at: int) -> tuple[DeleteShareGroupStateResponse, int]:
-    it = new(DeleteShareGroupStateResponse)
     size = len(view)
+    it = new(DeleteShareGroupStateResponse)
     n = view[at]
     at += 1
     if n > 127:

@@ -105,8 +105,8 @@ class DeleteTopicsResponse(Message):
 
 
 def read_DeleteTopicsRequest_1(view: memoryview, at: int) -> tuple[DeleteTopicsRequest, int]:
-    it = new(DeleteTopicsRequest)
     size = len(view)
+    it = new(DeleteTopicsRequest)
     it.topics = []
     (n,) = unpack_i(view, at)
     at += 4
@@ -130,8 +130,8 @@ def write_DeleteTopicsRequest_1(it: DeleteTopicsRequest, out: bytearray, splices
 
 
 def read_DeleteTopicsRequest_4(view: memoryview, at: int) -> tuple[DeleteTopicsRequest, int]:
-    it = new(DeleteTopicsRequest)
     size = len(view)
+    it = new(DeleteTopicsRequest)
     it.topics = []
     n = view[at]
     at += 1
@@ -165,8 +165,8 @@ def write_DeleteTopicsRequest_4(it: DeleteTopicsRequest, out: bytearray, splices
 
 
 def read_DeleteTopicState_6(view: memoryview, at: int) -> tuple[DeleteTopicState, int]:
-    it = new(DeleteTopicState)
     size = len(view)
+    it = new(DeleteTopicState)
     n = view[at]
     at += 1
     if n > 127:
@@ -175,7 +175,7 @@ def read_DeleteTopicState_6(view: memoryview, at: int) -> tuple[DeleteTopicState
         end = at + n - 1
         if end > size:
             raise cut_short("DeleteTopicState.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.name = None
@@ -204,8 +204,8 @@ def write_DeleteTopicState_6(it: DeleteTopicState, out: bytearray) -> None:
 
 
 def read_DeleteTopicsRequest_6(view: memoryview, at: int) -> tuple[DeleteTopicsRequest, int]:
-    it = new(DeleteTopicsRequest)
     size = len(view)
+    it = new(DeleteTopicsRequest)
     it.topic_names = []
     n = view[at]
     at += 1
@@ -242,8 +242,8 @@ def write_DeleteTopicsRequest_6(it: DeleteTopicsRequest, out: bytearray, splices
 
 
 def read_DeletableTopicResult_1(view: memoryview, at: int) -> tuple[DeletableTopicResult, int]:
-    it = new(DeletableTopicResult)
     size = len(view)
+    it = new(DeletableTopicResult)
     it.topic_id = ZERO_UUID
     it.error_message = None
     (n,) = unpack_h(view, at)
@@ -252,7 +252,7 @@ def read_DeletableTopicResult_1(view: memoryview, at: int) -> tuple[DeletableTop
         end = at + n
         if end > size:
             raise cut_short("DeletableTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeletableTopicResult.name")
@@ -274,8 +274,8 @@ def write_DeletableTopicResult_1(it: DeletableTopicResult, out: bytearray) -> No
 
 
 def read_DeleteTopicsResponse_1(view: memoryview, at: int) -> tuple[DeleteTopicsResponse, int]:
-    it = new(DeleteTopicsResponse)
     size = len(view)
+    it = new(DeleteTopicsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -298,8 +298,8 @@ def write_DeleteTopicsResponse_1(it: DeleteTopicsResponse, out: bytearray, splic
 
 
 def read_DeletableTopicResult_4(view: memoryview, at: int) -> tuple[DeletableTopicResult, int]:
-    it = new(DeletableTopicResult)
     size = len(view)
+    it = new(DeletableTopicResult)
     it.topic_id = ZERO_UUID
     it.error_message = None
     n = view[at]
@@ -310,7 +310,7 @@ def read_DeletableTopicResult_4(view: memoryview, at: int) -> tuple[DeletableTop
         end = at + n - 1
         if end > size:
             raise cut_short("DeletableTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeletableTopicResult.name")
@@ -339,8 +339,8 @@ def write_DeletableTopicResult_4(it: DeletableTopicResult, out: bytearray) -> No
 
 
 def read_DeleteTopicsResponse_4(view: memoryview, at: int) -> tuple[DeleteTopicsResponse, int]:
-    it = new(DeleteTopicsResponse)
     size = len(view)
+    it = new(DeleteTopicsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -377,8 +377,8 @@ def write_DeleteTopicsResponse_4(it: DeleteTopicsResponse, out: bytearray, splic
 
 
 def read_DeletableTopicResult_5(view: memoryview, at: int) -> tuple[DeletableTopicResult, int]:
-    it = new(DeletableTopicResult)
     size = len(view)
+    it = new(DeletableTopicResult)
     it.topic_id = ZERO_UUID
     n = view[at]
     at += 1
@@ -388,7 +388,7 @@ def read_DeletableTopicResult_5(view: memoryview, at: int) -> tuple[DeletableTop
         end = at + n - 1
         if end > size:
             raise cut_short("DeletableTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DeletableTopicResult.name")
@@ -400,7 +400,7 @@ def read_DeletableTopicResult_5(view: memoryview, at: int) -> tuple[DeletableTop
         end = at + n - 1
         if end > size:
             raise cut_short("DeletableTopicResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -441,8 +441,8 @@ def write_DeletableTopicResult_5(it: DeletableTopicResult, out: bytearray) -> No
 
 
 def read_DeleteTopicsResponse_5(view: memoryview, at: int) -> tuple[DeleteTopicsResponse, int]:
-    it = new(DeleteTopicsResponse)
     size = len(view)
+    it = new(DeleteTopicsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -479,8 +479,8 @@ def write_DeleteTopicsResponse_5(it: DeleteTopicsResponse, out: bytearray, splic
 
 
 def read_DeletableTopicResult_6(view: memoryview, at: int) -> tuple[DeletableTopicResult, int]:
-    it = new(DeletableTopicResult)
     size = len(view)
+    it = new(DeletableTopicResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -489,7 +489,7 @@ def read_DeletableTopicResult_6(view: memoryview, at: int) -> tuple[DeletableTop
         end = at + n - 1
         if end > size:
             raise cut_short("DeletableTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.name = None
@@ -501,7 +501,7 @@ def read_DeletableTopicResult_6(view: memoryview, at: int) -> tuple[DeletableTop
         end = at + n - 1
         if end > size:
             raise cut_short("DeletableTopicResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -542,8 +542,8 @@ def write_DeletableTopicResult_6(it: DeletableTopicResult, out: bytearray) -> No
 
 
 def read_DeleteTopicsResponse_6(view: memoryview, at: int) -> tuple[DeleteTopicsResponse, int]:
-    it = new(DeleteTopicsResponse)
     size = len(view)
+    it = new(DeleteTopicsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -118,15 +118,15 @@ class DescribeAclsResponse(Message):
 
 
 def read_DescribeAclsRequest_1(view: memoryview, at: int) -> tuple[DescribeAclsRequest, int]:
-    it = new(DescribeAclsRequest)
     size = len(view)
+    it = new(DescribeAclsRequest)
     it.resource_type_filter, n = unpack_bh(view, at)
     at += 3
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeAclsRequest.resource_name_filter")
-        it.resource_name_filter = str(view[at:end], "utf-8", "replace")
+        it.resource_name_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.resource_name_filter = None
@@ -136,7 +136,7 @@ def read_DescribeAclsRequest_1(view: memoryview, at: int) -> tuple[DescribeAclsR
         end = at + n
         if end > size:
             raise cut_short("DescribeAclsRequest.principal_filter")
-        it.principal_filter = str(view[at:end], "utf-8", "replace")
+        it.principal_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.principal_filter = None
@@ -146,7 +146,7 @@ def read_DescribeAclsRequest_1(view: memoryview, at: int) -> tuple[DescribeAclsR
         end = at + n
         if end > size:
             raise cut_short("DescribeAclsRequest.host_filter")
-        it.host_filter = str(view[at:end], "utf-8", "replace")
+        it.host_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.host_filter = None
@@ -184,8 +184,8 @@ def write_DescribeAclsRequest_1(it: DescribeAclsRequest, out: bytearray, splices
 
 
 def read_DescribeAclsRequest_2(view: memoryview, at: int) -> tuple[DescribeAclsRequest, int]:
-    it = new(DescribeAclsRequest)
     size = len(view)
+    it = new(DescribeAclsRequest)
     it.resource_type_filter, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -194,7 +194,7 @@ def read_DescribeAclsRequest_2(view: memoryview, at: int) -> tuple[DescribeAclsR
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeAclsRequest.resource_name_filter")
-        it.resource_name_filter = str(view[at:end], "utf-8", "replace")
+        it.resource_name_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.resource_name_filter = None
@@ -206,7 +206,7 @@ def read_DescribeAclsRequest_2(view: memoryview, at: int) -> tuple[DescribeAclsR
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeAclsRequest.principal_filter")
-        it.principal_filter = str(view[at:end], "utf-8", "replace")
+        it.principal_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.principal_filter = None
@@ -218,7 +218,7 @@ def read_DescribeAclsRequest_2(view: memoryview, at: int) -> tuple[DescribeAclsR
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeAclsRequest.host_filter")
-        it.host_filter = str(view[at:end], "utf-8", "replace")
+        it.host_filter = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.host_filter = None
@@ -271,15 +271,15 @@ def write_DescribeAclsRequest_2(it: DescribeAclsRequest, out: bytearray, splices
 
 
 def read_AclDescription_1(view: memoryview, at: int) -> tuple[AclDescription, int]:
-    it = new(AclDescription)
     size = len(view)
+    it = new(AclDescription)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AclDescription.principal")
-        it.principal = str(view[at:end], "utf-8", "replace")
+        it.principal = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclDescription.principal")
@@ -289,7 +289,7 @@ def read_AclDescription_1(view: memoryview, at: int) -> tuple[AclDescription, in
         end = at + n
         if end > size:
             raise cut_short("AclDescription.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclDescription.host")
@@ -311,15 +311,15 @@ def write_AclDescription_1(it: AclDescription, out: bytearray) -> None:
 
 
 def read_DescribeAclsResource_1(view: memoryview, at: int) -> tuple[DescribeAclsResource, int]:
-    it = new(DescribeAclsResource)
     size = len(view)
+    it = new(DescribeAclsResource)
     it.resource_type, n = unpack_bh(view, at)
     at += 3
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeAclsResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeAclsResource.resource_name")
@@ -349,15 +349,15 @@ def write_DescribeAclsResource_1(it: DescribeAclsResource, out: bytearray) -> No
 
 
 def read_DescribeAclsResponse_1(view: memoryview, at: int) -> tuple[DescribeAclsResponse, int]:
-    it = new(DescribeAclsResponse)
     size = len(view)
+    it = new(DescribeAclsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihh(view, at)
     at += 8
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeAclsResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -391,8 +391,8 @@ def write_DescribeAclsResponse_1(it: DescribeAclsResponse, out: bytearray, splic
 
 
 def read_AclDescription_2(view: memoryview, at: int) -> tuple[AclDescription, int]:
-    it = new(AclDescription)
     size = len(view)
+    it = new(AclDescription)
     n = view[at]
     at += 1
     if n > 127:
@@ -401,7 +401,7 @@ def read_AclDescription_2(view: memoryview, at: int) -> tuple[AclDescription, in
         end = at + n - 1
         if end > size:
             raise cut_short("AclDescription.principal")
-        it.principal = str(view[at:end], "utf-8", "replace")
+        it.principal = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclDescription.principal")
@@ -413,7 +413,7 @@ def read_AclDescription_2(view: memoryview, at: int) -> tuple[AclDescription, in
         end = at + n - 1
         if end > size:
             raise cut_short("AclDescription.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AclDescription.host")
@@ -445,8 +445,8 @@ def write_AclDescription_2(it: AclDescription, out: bytearray) -> None:
 
 
 def read_DescribeAclsResource_2(view: memoryview, at: int) -> tuple[DescribeAclsResource, int]:
-    it = new(DescribeAclsResource)
     size = len(view)
+    it = new(DescribeAclsResource)
     it.resource_type, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -455,7 +455,7 @@ def read_DescribeAclsResource_2(view: memoryview, at: int) -> tuple[DescribeAcls
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeAclsResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeAclsResource.resource_name")
@@ -503,8 +503,8 @@ def write_DescribeAclsResource_2(it: DescribeAclsResource, out: bytearray) -> No
 
 
 def read_DescribeAclsResponse_2(view: memoryview, at: int) -> tuple[DescribeAclsResponse, int]:
-    it = new(DescribeAclsResponse)
     size = len(view)
+    it = new(DescribeAclsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -513,7 +513,7 @@ def read_DescribeAclsResponse_2(view: memoryview, at: int) -> tuple[DescribeAcls
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeAclsResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

@@ -129,15 +129,15 @@ class DescribeClientQuotasResponse(Message):
 
 
 def read_ComponentData_0(view: memoryview, at: int) -> tuple[ComponentData, int]:
-    it = new(ComponentData)
     size = len(view)
+    it = new(ComponentData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ComponentData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ComponentData.entity_type")
@@ -147,7 +147,7 @@ def read_ComponentData_0(view: memoryview, at: int) -> tuple[ComponentData, int]
         end = at + n
         if end > size:
             raise cut_short("ComponentData.match")
-        it.match = str(view[at:end], "utf-8", "replace")
+        it.match = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.match = None
@@ -170,8 +170,8 @@ def write_ComponentData_0(it: ComponentData, out: bytearray) -> None:
 
 
 def read_DescribeClientQuotasRequest_0(view: memoryview, at: int) -> tuple[DescribeClientQuotasRequest, int]:
-    it = new(DescribeClientQuotasRequest)
     size = len(view)
+    it = new(DescribeClientQuotasRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -197,8 +197,8 @@ def write_DescribeClientQuotasRequest_0(it: DescribeClientQuotasRequest, out: by
 
 
 def read_ComponentData_1(view: memoryview, at: int) -> tuple[ComponentData, int]:
-    it = new(ComponentData)
     size = len(view)
+    it = new(ComponentData)
     n = view[at]
     at += 1
     if n > 127:
@@ -207,7 +207,7 @@ def read_ComponentData_1(view: memoryview, at: int) -> tuple[ComponentData, int]
         end = at + n - 1
         if end > size:
             raise cut_short("ComponentData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ComponentData.entity_type")
@@ -219,7 +219,7 @@ def read_ComponentData_1(view: memoryview, at: int) -> tuple[ComponentData, int]
         end = at + n - 1
         if end > size:
             raise cut_short("ComponentData.match")
-        it.match = str(view[at:end], "utf-8", "replace")
+        it.match = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.match = None
@@ -256,8 +256,8 @@ def write_ComponentData_1(it: ComponentData, out: bytearray) -> None:
 
 
 def read_DescribeClientQuotasRequest_1(view: memoryview, at: int) -> tuple[DescribeClientQuotasRequest, int]:
-    it = new(DescribeClientQuotasRequest)
     size = len(view)
+    it = new(DescribeClientQuotasRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -293,15 +293,15 @@ def write_DescribeClientQuotasRequest_1(it: DescribeClientQuotasRequest, out: by
 
 
 def read_EntityData_0(view: memoryview, at: int) -> tuple[EntityData, int]:
-    it = new(EntityData)
     size = len(view)
+    it = new(EntityData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("EntityData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EntityData.entity_type")
@@ -311,7 +311,7 @@ def read_EntityData_0(view: memoryview, at: int) -> tuple[EntityData, int]:
         end = at + n
         if end > size:
             raise cut_short("EntityData.entity_name")
-        it.entity_name = str(view[at:end], "utf-8", "replace")
+        it.entity_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.entity_name = None
@@ -334,15 +334,15 @@ def write_EntityData_0(it: EntityData, out: bytearray) -> None:
 
 
 def read_ValueData_0(view: memoryview, at: int) -> tuple[ValueData, int]:
-    it = new(ValueData)
     size = len(view)
+    it = new(ValueData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ValueData.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ValueData.key")
@@ -360,8 +360,8 @@ def write_ValueData_0(it: ValueData, out: bytearray) -> None:
 
 
 def read_EntryData_0(view: memoryview, at: int) -> tuple[EntryData, int]:
-    it = new(EntryData)
     size = len(view)
+    it = new(EntryData)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -399,15 +399,15 @@ def write_EntryData_0(it: EntryData, out: bytearray) -> None:
 
 
 def read_DescribeClientQuotasResponse_0(view: memoryview, at: int) -> tuple[DescribeClientQuotasResponse, int]:
-    it = new(DescribeClientQuotasResponse)
     size = len(view)
+    it = new(DescribeClientQuotasResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihh(view, at)
     at += 8
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeClientQuotasResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -445,8 +445,8 @@ def write_DescribeClientQuotasResponse_0(it: DescribeClientQuotasResponse, out: 
 
 
 def read_EntityData_1(view: memoryview, at: int) -> tuple[EntityData, int]:
-    it = new(EntityData)
     size = len(view)
+    it = new(EntityData)
     n = view[at]
     at += 1
     if n > 127:
@@ -455,7 +455,7 @@ def read_EntityData_1(view: memoryview, at: int) -> tuple[EntityData, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("EntityData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EntityData.entity_type")
@@ -467,7 +467,7 @@ def read_EntityData_1(view: memoryview, at: int) -> tuple[EntityData, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("EntityData.entity_name")
-        it.entity_name = str(view[at:end], "utf-8", "replace")
+        it.entity_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.entity_name = None
@@ -503,8 +503,8 @@ def write_EntityData_1(it: EntityData, out: bytearray) -> None:
 
 
 def read_ValueData_1(view: memoryview, at: int) -> tuple[ValueData, int]:
-    it = new(ValueData)
     size = len(view)
+    it = new(ValueData)
     n = view[at]
     at += 1
     if n > 127:
@@ -513,7 +513,7 @@ def read_ValueData_1(view: memoryview, at: int) -> tuple[ValueData, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ValueData.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ValueData.key")
@@ -538,8 +538,8 @@ def write_ValueData_1(it: ValueData, out: bytearray) -> None:
 
 
 def read_EntryData_1(view: memoryview, at: int) -> tuple[EntryData, int]:
-    it = new(EntryData)
     size = len(view)
+    it = new(EntryData)
     n = view[at]
     at += 1
     if n > 127:
@@ -596,8 +596,8 @@ def write_EntryData_1(it: EntryData, out: bytearray) -> None:
 
 
 def read_DescribeClientQuotasResponse_1(view: memoryview, at: int) -> tuple[DescribeClientQuotasResponse, int]:
-    it = new(DescribeClientQuotasResponse)
     size = len(view)
+    it = new(DescribeClientQuotasResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -606,7 +606,7 @@ def read_DescribeClientQuotasResponse_1(view: memoryview, at: int) -> tuple[Desc
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClientQuotasResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

@@ -154,8 +154,8 @@ def write_DescribeClusterRequest_2(it: DescribeClusterRequest, out: bytearray, s
 
 
 def read_DescribeClusterBroker_0(view: memoryview, at: int) -> tuple[DescribeClusterBroker, int]:
-    it = new(DescribeClusterBroker)
     size = len(view)
+    it = new(DescribeClusterBroker)
     it.is_fenced = False
     it.broker_id, n = unpack_iB(view, at)
     at += 5
@@ -165,7 +165,7 @@ def read_DescribeClusterBroker_0(view: memoryview, at: int) -> tuple[DescribeClu
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterBroker.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeClusterBroker.host")
@@ -177,7 +177,7 @@ def read_DescribeClusterBroker_0(view: memoryview, at: int) -> tuple[DescribeClu
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterBroker.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -217,8 +217,8 @@ def write_DescribeClusterBroker_0(it: DescribeClusterBroker, out: bytearray) -> 
 
 
 def read_DescribeClusterResponse_0(view: memoryview, at: int) -> tuple[DescribeClusterResponse, int]:
-    it = new(DescribeClusterResponse)
     size = len(view)
+    it = new(DescribeClusterResponse)
     it.endpoint_type = 1
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -228,7 +228,7 @@ def read_DescribeClusterResponse_0(view: memoryview, at: int) -> tuple[DescribeC
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -240,7 +240,7 @@ def read_DescribeClusterResponse_0(view: memoryview, at: int) -> tuple[DescribeC
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeClusterResponse.cluster_id")
@@ -301,8 +301,8 @@ def write_DescribeClusterResponse_0(it: DescribeClusterResponse, out: bytearray,
 
 
 def read_DescribeClusterResponse_1(view: memoryview, at: int) -> tuple[DescribeClusterResponse, int]:
-    it = new(DescribeClusterResponse)
     size = len(view)
+    it = new(DescribeClusterResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -311,7 +311,7 @@ def read_DescribeClusterResponse_1(view: memoryview, at: int) -> tuple[DescribeC
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -323,7 +323,7 @@ def read_DescribeClusterResponse_1(view: memoryview, at: int) -> tuple[DescribeC
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeClusterResponse.cluster_id")
@@ -383,8 +383,8 @@ def write_DescribeClusterResponse_1(it: DescribeClusterResponse, out: bytearray,
 
 
 def read_DescribeClusterBroker_2(view: memoryview, at: int) -> tuple[DescribeClusterBroker, int]:
-    it = new(DescribeClusterBroker)
     size = len(view)
+    it = new(DescribeClusterBroker)
     it.broker_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -393,7 +393,7 @@ def read_DescribeClusterBroker_2(view: memoryview, at: int) -> tuple[DescribeClu
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterBroker.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeClusterBroker.host")
@@ -405,7 +405,7 @@ def read_DescribeClusterBroker_2(view: memoryview, at: int) -> tuple[DescribeClu
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterBroker.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -443,8 +443,8 @@ def write_DescribeClusterBroker_2(it: DescribeClusterBroker, out: bytearray) -> 
 
 
 def read_DescribeClusterResponse_2(view: memoryview, at: int) -> tuple[DescribeClusterResponse, int]:
-    it = new(DescribeClusterResponse)
     size = len(view)
+    it = new(DescribeClusterResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -453,7 +453,7 @@ def read_DescribeClusterResponse_2(view: memoryview, at: int) -> tuple[DescribeC
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -465,7 +465,7 @@ def read_DescribeClusterResponse_2(view: memoryview, at: int) -> tuple[DescribeC
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeClusterResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeClusterResponse.cluster_id")

@@ -160,15 +160,15 @@ class DescribeConfigsResponse(Message):
 
 
 def read_DescribeConfigsResource_1(view: memoryview, at: int) -> tuple[DescribeConfigsResource, int]:
-    it = new(DescribeConfigsResource)
     size = len(view)
+    it = new(DescribeConfigsResource)
     it.resource_type, n = unpack_bh(view, at)
     at += 3
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsResource.resource_name")
@@ -197,8 +197,8 @@ def write_DescribeConfigsResource_1(it: DescribeConfigsResource, out: bytearray)
 
 
 def read_DescribeConfigsRequest_1(view: memoryview, at: int) -> tuple[DescribeConfigsRequest, int]:
-    it = new(DescribeConfigsRequest)
     size = len(view)
+    it = new(DescribeConfigsRequest)
     it.include_documentation = False
     (n,) = unpack_i(view, at)
     at += 4
@@ -227,8 +227,8 @@ def write_DescribeConfigsRequest_1(it: DescribeConfigsRequest, out: bytearray, s
 
 
 def read_DescribeConfigsRequest_3(view: memoryview, at: int) -> tuple[DescribeConfigsRequest, int]:
-    it = new(DescribeConfigsRequest)
     size = len(view)
+    it = new(DescribeConfigsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -254,8 +254,8 @@ def write_DescribeConfigsRequest_3(it: DescribeConfigsRequest, out: bytearray, s
 
 
 def read_DescribeConfigsResource_4(view: memoryview, at: int) -> tuple[DescribeConfigsResource, int]:
-    it = new(DescribeConfigsResource)
     size = len(view)
+    it = new(DescribeConfigsResource)
     it.resource_type, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -264,7 +264,7 @@ def read_DescribeConfigsResource_4(view: memoryview, at: int) -> tuple[DescribeC
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeConfigsResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsResource.resource_name")
@@ -310,8 +310,8 @@ def write_DescribeConfigsResource_4(it: DescribeConfigsResource, out: bytearray)
 
 
 def read_DescribeConfigsRequest_4(view: memoryview, at: int) -> tuple[DescribeConfigsRequest, int]:
-    it = new(DescribeConfigsRequest)
     size = len(view)
+    it = new(DescribeConfigsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -347,15 +347,15 @@ def write_DescribeConfigsRequest_4(it: DescribeConfigsRequest, out: bytearray, s
 
 
 def read_DescribeConfigsSynonym_1(view: memoryview, at: int) -> tuple[DescribeConfigsSynonym, int]:
-    it = new(DescribeConfigsSynonym)
     size = len(view)
+    it = new(DescribeConfigsSynonym)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsSynonym.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsSynonym.name")
@@ -365,7 +365,7 @@ def read_DescribeConfigsSynonym_1(view: memoryview, at: int) -> tuple[DescribeCo
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsSynonym.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -391,8 +391,8 @@ def write_DescribeConfigsSynonym_1(it: DescribeConfigsSynonym, out: bytearray) -
 
 
 def read_DescribeConfigsResourceResult_1(view: memoryview, at: int) -> tuple[DescribeConfigsResourceResult, int]:
-    it = new(DescribeConfigsResourceResult)
     size = len(view)
+    it = new(DescribeConfigsResourceResult)
     it.config_type = 0
     it.documentation = ''
     (n,) = unpack_h(view, at)
@@ -401,7 +401,7 @@ def read_DescribeConfigsResourceResult_1(view: memoryview, at: int) -> tuple[Des
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResourceResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsResourceResult.name")
@@ -411,7 +411,7 @@ def read_DescribeConfigsResourceResult_1(view: memoryview, at: int) -> tuple[Des
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResourceResult.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -449,15 +449,15 @@ def write_DescribeConfigsResourceResult_1(it: DescribeConfigsResourceResult, out
 
 
 def read_DescribeConfigsResult_1(view: memoryview, at: int) -> tuple[DescribeConfigsResult, int]:
-    it = new(DescribeConfigsResult)
     size = len(view)
+    it = new(DescribeConfigsResult)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -467,7 +467,7 @@ def read_DescribeConfigsResult_1(view: memoryview, at: int) -> tuple[DescribeCon
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResult.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsResult.resource_name")
@@ -505,8 +505,8 @@ def write_DescribeConfigsResult_1(it: DescribeConfigsResult, out: bytearray) -> 
 
 
 def read_DescribeConfigsResponse_1(view: memoryview, at: int) -> tuple[DescribeConfigsResponse, int]:
-    it = new(DescribeConfigsResponse)
     size = len(view)
+    it = new(DescribeConfigsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -529,15 +529,15 @@ def write_DescribeConfigsResponse_1(it: DescribeConfigsResponse, out: bytearray,
 
 
 def read_DescribeConfigsResourceResult_3(view: memoryview, at: int) -> tuple[DescribeConfigsResourceResult, int]:
-    it = new(DescribeConfigsResourceResult)
     size = len(view)
+    it = new(DescribeConfigsResourceResult)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResourceResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsResourceResult.name")
@@ -547,7 +547,7 @@ def read_DescribeConfigsResourceResult_3(view: memoryview, at: int) -> tuple[Des
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResourceResult.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -568,7 +568,7 @@ def read_DescribeConfigsResourceResult_3(view: memoryview, at: int) -> tuple[Des
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResourceResult.documentation")
-        it.documentation = str(view[at:end], "utf-8", "replace")
+        it.documentation = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.documentation = None
@@ -603,15 +603,15 @@ def write_DescribeConfigsResourceResult_3(it: DescribeConfigsResourceResult, out
 
 
 def read_DescribeConfigsResult_3(view: memoryview, at: int) -> tuple[DescribeConfigsResult, int]:
-    it = new(DescribeConfigsResult)
     size = len(view)
+    it = new(DescribeConfigsResult)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -621,7 +621,7 @@ def read_DescribeConfigsResult_3(view: memoryview, at: int) -> tuple[DescribeCon
         end = at + n
         if end > size:
             raise cut_short("DescribeConfigsResult.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsResult.resource_name")
@@ -659,8 +659,8 @@ def write_DescribeConfigsResult_3(it: DescribeConfigsResult, out: bytearray) -> 
 
 
 def read_DescribeConfigsResponse_3(view: memoryview, at: int) -> tuple[DescribeConfigsResponse, int]:
-    it = new(DescribeConfigsResponse)
     size = len(view)
+    it = new(DescribeConfigsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -683,8 +683,8 @@ def write_DescribeConfigsResponse_3(it: DescribeConfigsResponse, out: bytearray,
 
 
 def read_DescribeConfigsSynonym_4(view: memoryview, at: int) -> tuple[DescribeConfigsSynonym, int]:
-    it = new(DescribeConfigsSynonym)
     size = len(view)
+    it = new(DescribeConfigsSynonym)
     n = view[at]
     at += 1
     if n > 127:
@@ -693,7 +693,7 @@ def read_DescribeConfigsSynonym_4(view: memoryview, at: int) -> tuple[DescribeCo
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeConfigsSynonym.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsSynonym.name")
@@ -705,7 +705,7 @@ def read_DescribeConfigsSynonym_4(view: memoryview, at: int) -> tuple[DescribeCo
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeConfigsSynonym.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -741,8 +741,8 @@ def write_DescribeConfigsSynonym_4(it: DescribeConfigsSynonym, out: bytearray) -
 
 
 def read_DescribeConfigsResourceResult_4(view: memoryview, at: int) -> tuple[DescribeConfigsResourceResult, int]:
-    it = new(DescribeConfigsResourceResult)
     size = len(view)
+    it = new(DescribeConfigsResourceResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -751,7 +751,7 @@ def read_DescribeConfigsResourceResult_4(view: memoryview, at: int) -> tuple[Des
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeConfigsResourceResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsResourceResult.name")
@@ -763,7 +763,7 @@ def read_DescribeConfigsResourceResult_4(view: memoryview, at: int) -> tuple[Des
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeConfigsResourceResult.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -789,7 +789,7 @@ def read_DescribeConfigsResourceResult_4(view: memoryview, at: int) -> tuple[Des
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeConfigsResourceResult.documentation")
-        it.documentation = str(view[at:end], "utf-8", "replace")
+        it.documentation = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.documentation = None
@@ -845,8 +845,8 @@ def write_DescribeConfigsResourceResult_4(it: DescribeConfigsResourceResult, out
 
 
 def read_DescribeConfigsResult_4(view: memoryview, at: int) -> tuple[DescribeConfigsResult, int]:
-    it = new(DescribeConfigsResult)
     size = len(view)
+    it = new(DescribeConfigsResult)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -855,7 +855,7 @@ def read_DescribeConfigsResult_4(view: memoryview, at: int) -> tuple[DescribeCon
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeConfigsResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -867,7 +867,7 @@ def read_DescribeConfigsResult_4(view: memoryview, at: int) -> tuple[DescribeCon
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeConfigsResult.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeConfigsResult.resource_name")
@@ -926,8 +926,8 @@ def write_DescribeConfigsResult_4(it: DescribeConfigsResult, out: bytearray) -> 
 
 
 def read_DescribeConfigsResponse_4(view: memoryview, at: int) -> tuple[DescribeConfigsResponse, int]:
-    it = new(DescribeConfigsResponse)
     size = len(view)
+    it = new(DescribeConfigsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -121,15 +121,15 @@ class DescribeDelegationTokenResponse(Message):
 
 
 def read_DescribeDelegationTokenOwner_1(view: memoryview, at: int) -> tuple[DescribeDelegationTokenOwner, int]:
-    it = new(DescribeDelegationTokenOwner)
     size = len(view)
+    it = new(DescribeDelegationTokenOwner)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeDelegationTokenOwner.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeDelegationTokenOwner.principal_type")
@@ -139,7 +139,7 @@ def read_DescribeDelegationTokenOwner_1(view: memoryview, at: int) -> tuple[Desc
         end = at + n
         if end > size:
             raise cut_short("DescribeDelegationTokenOwner.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeDelegationTokenOwner.principal_name")
@@ -158,8 +158,8 @@ def write_DescribeDelegationTokenOwner_1(it: DescribeDelegationTokenOwner, out: 
 
 
 def read_DescribeDelegationTokenRequest_1(view: memoryview, at: int) -> tuple[DescribeDelegationTokenRequest, int]:
-    it = new(DescribeDelegationTokenRequest)
     size = len(view)
+    it = new(DescribeDelegationTokenRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -186,8 +186,8 @@ def write_DescribeDelegationTokenRequest_1(it: DescribeDelegationTokenRequest, o
 
 
 def read_DescribeDelegationTokenOwner_2(view: memoryview, at: int) -> tuple[DescribeDelegationTokenOwner, int]:
-    it = new(DescribeDelegationTokenOwner)
     size = len(view)
+    it = new(DescribeDelegationTokenOwner)
     n = view[at]
     at += 1
     if n > 127:
@@ -196,7 +196,7 @@ def read_DescribeDelegationTokenOwner_2(view: memoryview, at: int) -> tuple[Desc
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeDelegationTokenOwner.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeDelegationTokenOwner.principal_type")
@@ -208,7 +208,7 @@ def read_DescribeDelegationTokenOwner_2(view: memoryview, at: int) -> tuple[Desc
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeDelegationTokenOwner.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeDelegationTokenOwner.principal_name")
@@ -240,8 +240,8 @@ def write_DescribeDelegationTokenOwner_2(it: DescribeDelegationTokenOwner, out: 
 
 
 def read_DescribeDelegationTokenRequest_2(view: memoryview, at: int) -> tuple[DescribeDelegationTokenRequest, int]:
-    it = new(DescribeDelegationTokenRequest)
     size = len(view)
+    it = new(DescribeDelegationTokenRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -281,15 +281,15 @@ def write_DescribeDelegationTokenRequest_2(it: DescribeDelegationTokenRequest, o
 
 
 def read_DescribedDelegationTokenRenewer_1(view: memoryview, at: int) -> tuple[DescribedDelegationTokenRenewer, int]:
-    it = new(DescribedDelegationTokenRenewer)
     size = len(view)
+    it = new(DescribedDelegationTokenRenewer)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribedDelegationTokenRenewer.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationTokenRenewer.principal_type")
@@ -299,7 +299,7 @@ def read_DescribedDelegationTokenRenewer_1(view: memoryview, at: int) -> tuple[D
         end = at + n
         if end > size:
             raise cut_short("DescribedDelegationTokenRenewer.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationTokenRenewer.principal_name")
@@ -318,8 +318,8 @@ def write_DescribedDelegationTokenRenewer_1(it: DescribedDelegationTokenRenewer,
 
 
 def read_DescribedDelegationToken_1(view: memoryview, at: int) -> tuple[DescribedDelegationToken, int]:
-    it = new(DescribedDelegationToken)
     size = len(view)
+    it = new(DescribedDelegationToken)
     it.token_requester_principal_type = ''
     it.token_requester_principal_name = ''
     (n,) = unpack_h(view, at)
@@ -328,7 +328,7 @@ def read_DescribedDelegationToken_1(view: memoryview, at: int) -> tuple[Describe
         end = at + n
         if end > size:
             raise cut_short("DescribedDelegationToken.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.principal_type")
@@ -338,7 +338,7 @@ def read_DescribedDelegationToken_1(view: memoryview, at: int) -> tuple[Describe
         end = at + n
         if end > size:
             raise cut_short("DescribedDelegationToken.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.principal_name")
@@ -348,7 +348,7 @@ def read_DescribedDelegationToken_1(view: memoryview, at: int) -> tuple[Describe
         end = at + n
         if end > size:
             raise cut_short("DescribedDelegationToken.token_id")
-        it.token_id = str(view[at:end], "utf-8", "replace")
+        it.token_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.token_id")
@@ -358,7 +358,7 @@ def read_DescribedDelegationToken_1(view: memoryview, at: int) -> tuple[Describe
         end = at + n
         if end > size:
             raise cut_short("DescribedDelegationToken.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedDelegationToken.hmac")
@@ -404,8 +404,8 @@ def write_DescribedDelegationToken_1(it: DescribedDelegationToken, out: bytearra
 
 
 def read_DescribeDelegationTokenResponse_1(view: memoryview, at: int) -> tuple[DescribeDelegationTokenResponse, int]:
-    it = new(DescribeDelegationTokenResponse)
     size = len(view)
+    it = new(DescribeDelegationTokenResponse)
     it.error_code, n = unpack_hi(view, at)
     at += 6
     if n < 0:
@@ -431,8 +431,8 @@ def write_DescribeDelegationTokenResponse_1(it: DescribeDelegationTokenResponse,
 
 
 def read_DescribedDelegationTokenRenewer_2(view: memoryview, at: int) -> tuple[DescribedDelegationTokenRenewer, int]:
-    it = new(DescribedDelegationTokenRenewer)
     size = len(view)
+    it = new(DescribedDelegationTokenRenewer)
     n = view[at]
     at += 1
     if n > 127:
@@ -441,7 +441,7 @@ def read_DescribedDelegationTokenRenewer_2(view: memoryview, at: int) -> tuple[D
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationTokenRenewer.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationTokenRenewer.principal_type")
@@ -453,7 +453,7 @@ def read_DescribedDelegationTokenRenewer_2(view: memoryview, at: int) -> tuple[D
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationTokenRenewer.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationTokenRenewer.principal_name")
@@ -485,8 +485,8 @@ def write_DescribedDelegationTokenRenewer_2(it: DescribedDelegationTokenRenewer,
 
 
 def read_DescribedDelegationToken_2(view: memoryview, at: int) -> tuple[DescribedDelegationToken, int]:
-    it = new(DescribedDelegationToken)
     size = len(view)
+    it = new(DescribedDelegationToken)
     it.token_requester_principal_type = ''
     it.token_requester_principal_name = ''
     n = view[at]
@@ -497,7 +497,7 @@ def read_DescribedDelegationToken_2(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.principal_type")
@@ -509,7 +509,7 @@ def read_DescribedDelegationToken_2(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.principal_name")
@@ -521,7 +521,7 @@ def read_DescribedDelegationToken_2(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.token_id")
-        it.token_id = str(view[at:end], "utf-8", "replace")
+        it.token_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.token_id")
@@ -533,7 +533,7 @@ def read_DescribedDelegationToken_2(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedDelegationToken.hmac")
@@ -605,8 +605,8 @@ def write_DescribedDelegationToken_2(it: DescribedDelegationToken, out: bytearra
 
 
 def read_DescribeDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[DescribeDelegationTokenResponse, int]:
-    it = new(DescribeDelegationTokenResponse)
     size = len(view)
+    it = new(DescribeDelegationTokenResponse)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -643,8 +643,8 @@ def write_DescribeDelegationTokenResponse_2(it: DescribeDelegationTokenResponse,
 
 
 def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[DescribedDelegationToken, int]:
-    it = new(DescribedDelegationToken)
     size = len(view)
+    it = new(DescribedDelegationToken)
     n = view[at]
     at += 1
     if n > 127:
@@ -653,7 +653,7 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.principal_type")
-        it.principal_type = str(view[at:end], "utf-8", "replace")
+        it.principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.principal_type")
@@ -665,7 +665,7 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.principal_name")
-        it.principal_name = str(view[at:end], "utf-8", "replace")
+        it.principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.principal_name")
@@ -677,7 +677,7 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.token_requester_principal_type")
-        it.token_requester_principal_type = str(view[at:end], "utf-8", "replace")
+        it.token_requester_principal_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.token_requester_principal_type")
@@ -689,7 +689,7 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.token_requester_principal_name")
-        it.token_requester_principal_name = str(view[at:end], "utf-8", "replace")
+        it.token_requester_principal_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.token_requester_principal_name")
@@ -701,7 +701,7 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.token_id")
-        it.token_id = str(view[at:end], "utf-8", "replace")
+        it.token_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedDelegationToken.token_id")
@@ -713,7 +713,7 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedDelegationToken.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedDelegationToken.hmac")
@@ -795,8 +795,8 @@ def write_DescribedDelegationToken_3(it: DescribedDelegationToken, out: bytearra
 
 
 def read_DescribeDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[DescribeDelegationTokenResponse, int]:
-    it = new(DescribeDelegationTokenResponse)
     size = len(view)
+    it = new(DescribeDelegationTokenResponse)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:

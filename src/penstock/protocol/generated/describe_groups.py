@@ -117,8 +117,8 @@ class DescribeGroupsResponse(Message):
 
 
 def read_DescribeGroupsRequest_0(view: memoryview, at: int) -> tuple[DescribeGroupsRequest, int]:
-    it = new(DescribeGroupsRequest)
     size = len(view)
+    it = new(DescribeGroupsRequest)
     it.include_authorized_operations = False
     (n,) = unpack_i(view, at)
     at += 4
@@ -139,8 +139,8 @@ def write_DescribeGroupsRequest_0(it: DescribeGroupsRequest, out: bytearray, spl
 
 
 def read_DescribeGroupsRequest_3(view: memoryview, at: int) -> tuple[DescribeGroupsRequest, int]:
-    it = new(DescribeGroupsRequest)
     size = len(view)
+    it = new(DescribeGroupsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -161,8 +161,8 @@ def write_DescribeGroupsRequest_3(it: DescribeGroupsRequest, out: bytearray, spl
 
 
 def read_DescribeGroupsRequest_5(view: memoryview, at: int) -> tuple[DescribeGroupsRequest, int]:
-    it = new(DescribeGroupsRequest)
     size = len(view)
+    it = new(DescribeGroupsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -193,8 +193,8 @@ def write_DescribeGroupsRequest_5(it: DescribeGroupsRequest, out: bytearray, spl
 
 
 def read_DescribedGroupMember_0(view: memoryview, at: int) -> tuple[DescribedGroupMember, int]:
-    it = new(DescribedGroupMember)
     size = len(view)
+    it = new(DescribedGroupMember)
     it.group_instance_id = None
     (n,) = unpack_h(view, at)
     at += 2
@@ -202,7 +202,7 @@ def read_DescribedGroupMember_0(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_id")
@@ -212,7 +212,7 @@ def read_DescribedGroupMember_0(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.client_id")
@@ -222,7 +222,7 @@ def read_DescribedGroupMember_0(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.client_host")
@@ -232,7 +232,7 @@ def read_DescribedGroupMember_0(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.member_metadata")
-        it.member_metadata = bytes(view[at:end])
+        it.member_metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_metadata")
@@ -242,7 +242,7 @@ def read_DescribedGroupMember_0(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.member_assignment")
-        it.member_assignment = bytes(view[at:end])
+        it.member_assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_assignment")
@@ -273,8 +273,8 @@ def write_DescribedGroupMember_0(it: DescribedGroupMember, out: bytearray) -> No
 
 
 def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_message = None
     it.authorized_operations = -2147483648
     it.error_code, n = unpack_hh(view, at)
@@ -283,7 +283,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -293,7 +293,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -303,7 +303,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_type")
@@ -313,7 +313,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.protocol_data")
-        it.protocol_data = str(view[at:end], "utf-8", "replace")
+        it.protocol_data = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_data")
@@ -359,8 +359,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_DescribeGroupsResponse_0(view: memoryview, at: int) -> tuple[DescribeGroupsResponse, int]:
-    it = new(DescribeGroupsResponse)
     size = len(view)
+    it = new(DescribeGroupsResponse)
     it.throttle_time_ms = 0
     (n,) = unpack_i(view, at)
     at += 4
@@ -384,8 +384,8 @@ def write_DescribeGroupsResponse_0(it: DescribeGroupsResponse, out: bytearray, s
 
 
 def read_DescribeGroupsResponse_1(view: memoryview, at: int) -> tuple[DescribeGroupsResponse, int]:
-    it = new(DescribeGroupsResponse)
     size = len(view)
+    it = new(DescribeGroupsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -408,8 +408,8 @@ def write_DescribeGroupsResponse_1(it: DescribeGroupsResponse, out: bytearray, s
 
 
 def read_DescribedGroup_3(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_message = None
     it.error_code, n = unpack_hh(view, at)
     at += 4
@@ -417,7 +417,7 @@ def read_DescribedGroup_3(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -427,7 +427,7 @@ def read_DescribedGroup_3(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -437,7 +437,7 @@ def read_DescribedGroup_3(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_type")
@@ -447,7 +447,7 @@ def read_DescribedGroup_3(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.protocol_data")
-        it.protocol_data = str(view[at:end], "utf-8", "replace")
+        it.protocol_data = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_data")
@@ -494,8 +494,8 @@ def write_DescribedGroup_3(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_DescribeGroupsResponse_3(view: memoryview, at: int) -> tuple[DescribeGroupsResponse, int]:
-    it = new(DescribeGroupsResponse)
     size = len(view)
+    it = new(DescribeGroupsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -518,15 +518,15 @@ def write_DescribeGroupsResponse_3(it: DescribeGroupsResponse, out: bytearray, s
 
 
 def read_DescribedGroupMember_4(view: memoryview, at: int) -> tuple[DescribedGroupMember, int]:
-    it = new(DescribedGroupMember)
     size = len(view)
+    it = new(DescribedGroupMember)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_id")
@@ -536,7 +536,7 @@ def read_DescribedGroupMember_4(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -546,7 +546,7 @@ def read_DescribedGroupMember_4(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.client_id")
@@ -556,7 +556,7 @@ def read_DescribedGroupMember_4(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.client_host")
@@ -566,7 +566,7 @@ def read_DescribedGroupMember_4(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.member_metadata")
-        it.member_metadata = bytes(view[at:end])
+        it.member_metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_metadata")
@@ -576,7 +576,7 @@ def read_DescribedGroupMember_4(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n
         if end > size:
             raise cut_short("DescribedGroupMember.member_assignment")
-        it.member_assignment = bytes(view[at:end])
+        it.member_assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_assignment")
@@ -615,8 +615,8 @@ def write_DescribedGroupMember_4(it: DescribedGroupMember, out: bytearray) -> No
 
 
 def read_DescribedGroup_4(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_message = None
     it.error_code, n = unpack_hh(view, at)
     at += 4
@@ -624,7 +624,7 @@ def read_DescribedGroup_4(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -634,7 +634,7 @@ def read_DescribedGroup_4(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -644,7 +644,7 @@ def read_DescribedGroup_4(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_type")
@@ -654,7 +654,7 @@ def read_DescribedGroup_4(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n
         if end > size:
             raise cut_short("DescribedGroup.protocol_data")
-        it.protocol_data = str(view[at:end], "utf-8", "replace")
+        it.protocol_data = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_data")
@@ -701,8 +701,8 @@ def write_DescribedGroup_4(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_DescribeGroupsResponse_4(view: memoryview, at: int) -> tuple[DescribeGroupsResponse, int]:
-    it = new(DescribeGroupsResponse)
     size = len(view)
+    it = new(DescribeGroupsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -725,8 +725,8 @@ def write_DescribeGroupsResponse_4(it: DescribeGroupsResponse, out: bytearray, s
 
 
 def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGroupMember, int]:
-    it = new(DescribedGroupMember)
     size = len(view)
+    it = new(DescribedGroupMember)
     n = view[at]
     at += 1
     if n > 127:
@@ -735,7 +735,7 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroupMember.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_id")
@@ -747,7 +747,7 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroupMember.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -759,7 +759,7 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroupMember.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.client_id")
@@ -771,7 +771,7 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroupMember.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroupMember.client_host")
@@ -783,7 +783,7 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroupMember.member_metadata")
-        it.member_metadata = bytes(view[at:end])
+        it.member_metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_metadata")
@@ -795,7 +795,7 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroupMember.member_assignment")
-        it.member_assignment = bytes(view[at:end])
+        it.member_assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("DescribedGroupMember.member_assignment")
@@ -859,8 +859,8 @@ def write_DescribedGroupMember_5(it: DescribedGroupMember, out: bytearray) -> No
 
 
 def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_message = None
     it.error_code, n = unpack_hB(view, at)
     at += 3
@@ -870,7 +870,7 @@ def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -882,7 +882,7 @@ def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -894,7 +894,7 @@ def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_type")
@@ -906,7 +906,7 @@ def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.protocol_data")
-        it.protocol_data = str(view[at:end], "utf-8", "replace")
+        it.protocol_data = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_data")
@@ -976,8 +976,8 @@ def write_DescribedGroup_5(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_DescribeGroupsResponse_5(view: memoryview, at: int) -> tuple[DescribeGroupsResponse, int]:
-    it = new(DescribeGroupsResponse)
     size = len(view)
+    it = new(DescribeGroupsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -1014,8 +1014,8 @@ def write_DescribeGroupsResponse_5(it: DescribeGroupsResponse, out: bytearray, s
 
 
 def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -1024,7 +1024,7 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -1036,7 +1036,7 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -1048,7 +1048,7 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -1060,7 +1060,7 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_type")
@@ -1072,7 +1072,7 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.protocol_data")
-        it.protocol_data = str(view[at:end], "utf-8", "replace")
+        it.protocol_data = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.protocol_data")
@@ -1151,8 +1151,8 @@ def write_DescribedGroup_6(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_DescribeGroupsResponse_6(view: memoryview, at: int) -> tuple[DescribeGroupsResponse, int]:
-    it = new(DescribeGroupsResponse)
     size = len(view)
+    it = new(DescribeGroupsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

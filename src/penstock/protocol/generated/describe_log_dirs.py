@@ -142,15 +142,15 @@ class DescribeLogDirsResponse(Message):
 
 
 def read_DescribableLogDirTopic_1(view: memoryview, at: int) -> tuple[DescribableLogDirTopic, int]:
-    it = new(DescribableLogDirTopic)
     size = len(view)
+    it = new(DescribableLogDirTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribableLogDirTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribableLogDirTopic.topic")
@@ -181,8 +181,8 @@ def write_DescribableLogDirTopic_1(it: DescribableLogDirTopic, out: bytearray) -
 
 
 def read_DescribeLogDirsRequest_1(view: memoryview, at: int) -> tuple[DescribeLogDirsRequest, int]:
-    it = new(DescribeLogDirsRequest)
     size = len(view)
+    it = new(DescribeLogDirsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -209,8 +209,8 @@ def write_DescribeLogDirsRequest_1(it: DescribeLogDirsRequest, out: bytearray, s
 
 
 def read_DescribableLogDirTopic_2(view: memoryview, at: int) -> tuple[DescribableLogDirTopic, int]:
-    it = new(DescribableLogDirTopic)
     size = len(view)
+    it = new(DescribableLogDirTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -219,7 +219,7 @@ def read_DescribableLogDirTopic_2(view: memoryview, at: int) -> tuple[Describabl
         end = at + n - 1
         if end > size:
             raise cut_short("DescribableLogDirTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribableLogDirTopic.topic")
@@ -266,8 +266,8 @@ def write_DescribableLogDirTopic_2(it: DescribableLogDirTopic, out: bytearray) -
 
 
 def read_DescribeLogDirsRequest_2(view: memoryview, at: int) -> tuple[DescribeLogDirsRequest, int]:
-    it = new(DescribeLogDirsRequest)
     size = len(view)
+    it = new(DescribeLogDirsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -318,15 +318,15 @@ def write_DescribeLogDirsPartition_1(it: DescribeLogDirsPartition, out: bytearra
 
 
 def read_DescribeLogDirsTopic_1(view: memoryview, at: int) -> tuple[DescribeLogDirsTopic, int]:
-    it = new(DescribeLogDirsTopic)
     size = len(view)
+    it = new(DescribeLogDirsTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("DescribeLogDirsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeLogDirsTopic.name")
@@ -356,8 +356,8 @@ def write_DescribeLogDirsTopic_1(it: DescribeLogDirsTopic, out: bytearray) -> No
 
 
 def read_DescribeLogDirsResult_1(view: memoryview, at: int) -> tuple[DescribeLogDirsResult, int]:
-    it = new(DescribeLogDirsResult)
     size = len(view)
+    it = new(DescribeLogDirsResult)
     it.total_bytes = -1
     it.usable_bytes = -1
     it.is_cordoned = False
@@ -367,7 +367,7 @@ def read_DescribeLogDirsResult_1(view: memoryview, at: int) -> tuple[DescribeLog
         end = at + n
         if end > size:
             raise cut_short("DescribeLogDirsResult.log_dir")
-        it.log_dir = str(view[at:end], "utf-8", "replace")
+        it.log_dir = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeLogDirsResult.log_dir")
@@ -397,8 +397,8 @@ def write_DescribeLogDirsResult_1(it: DescribeLogDirsResult, out: bytearray) -> 
 
 
 def read_DescribeLogDirsResponse_1(view: memoryview, at: int) -> tuple[DescribeLogDirsResponse, int]:
-    it = new(DescribeLogDirsResponse)
     size = len(view)
+    it = new(DescribeLogDirsResponse)
     it.error_code = 0
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
@@ -437,8 +437,8 @@ def write_DescribeLogDirsPartition_2(it: DescribeLogDirsPartition, out: bytearra
 
 
 def read_DescribeLogDirsTopic_2(view: memoryview, at: int) -> tuple[DescribeLogDirsTopic, int]:
-    it = new(DescribeLogDirsTopic)
     size = len(view)
+    it = new(DescribeLogDirsTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -447,7 +447,7 @@ def read_DescribeLogDirsTopic_2(view: memoryview, at: int) -> tuple[DescribeLogD
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeLogDirsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeLogDirsTopic.name")
@@ -493,8 +493,8 @@ def write_DescribeLogDirsTopic_2(it: DescribeLogDirsTopic, out: bytearray) -> No
 
 
 def read_DescribeLogDirsResult_2(view: memoryview, at: int) -> tuple[DescribeLogDirsResult, int]:
-    it = new(DescribeLogDirsResult)
     size = len(view)
+    it = new(DescribeLogDirsResult)
     it.total_bytes = -1
     it.usable_bytes = -1
     it.is_cordoned = False
@@ -506,7 +506,7 @@ def read_DescribeLogDirsResult_2(view: memoryview, at: int) -> tuple[DescribeLog
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeLogDirsResult.log_dir")
-        it.log_dir = str(view[at:end], "utf-8", "replace")
+        it.log_dir = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeLogDirsResult.log_dir")
@@ -553,8 +553,8 @@ def write_DescribeLogDirsResult_2(it: DescribeLogDirsResult, out: bytearray) -> 
 
 
 def read_DescribeLogDirsResponse_2(view: memoryview, at: int) -> tuple[DescribeLogDirsResponse, int]:
-    it = new(DescribeLogDirsResponse)
     size = len(view)
+    it = new(DescribeLogDirsResponse)
     it.error_code = 0
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
@@ -592,8 +592,8 @@ def write_DescribeLogDirsResponse_2(it: DescribeLogDirsResponse, out: bytearray,
 
 
 def read_DescribeLogDirsResponse_3(view: memoryview, at: int) -> tuple[DescribeLogDirsResponse, int]:
-    it = new(DescribeLogDirsResponse)
     size = len(view)
+    it = new(DescribeLogDirsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -630,8 +630,8 @@ def write_DescribeLogDirsResponse_3(it: DescribeLogDirsResponse, out: bytearray,
 
 
 def read_DescribeLogDirsResult_4(view: memoryview, at: int) -> tuple[DescribeLogDirsResult, int]:
-    it = new(DescribeLogDirsResult)
     size = len(view)
+    it = new(DescribeLogDirsResult)
     it.is_cordoned = False
     it.error_code, n = unpack_hB(view, at)
     at += 3
@@ -641,7 +641,7 @@ def read_DescribeLogDirsResult_4(view: memoryview, at: int) -> tuple[DescribeLog
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeLogDirsResult.log_dir")
-        it.log_dir = str(view[at:end], "utf-8", "replace")
+        it.log_dir = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeLogDirsResult.log_dir")
@@ -688,8 +688,8 @@ def write_DescribeLogDirsResult_4(it: DescribeLogDirsResult, out: bytearray) -> 
 
 
 def read_DescribeLogDirsResponse_4(view: memoryview, at: int) -> tuple[DescribeLogDirsResponse, int]:
-    it = new(DescribeLogDirsResponse)
     size = len(view)
+    it = new(DescribeLogDirsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -726,8 +726,8 @@ def write_DescribeLogDirsResponse_4(it: DescribeLogDirsResponse, out: bytearray,
 
 
 def read_DescribeLogDirsResult_5(view: memoryview, at: int) -> tuple[DescribeLogDirsResult, int]:
-    it = new(DescribeLogDirsResult)
     size = len(view)
+    it = new(DescribeLogDirsResult)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -736,7 +736,7 @@ def read_DescribeLogDirsResult_5(view: memoryview, at: int) -> tuple[DescribeLog
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeLogDirsResult.log_dir")
-        it.log_dir = str(view[at:end], "utf-8", "replace")
+        it.log_dir = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeLogDirsResult.log_dir")
@@ -783,8 +783,8 @@ def write_DescribeLogDirsResult_5(it: DescribeLogDirsResult, out: bytearray) -> 
 
 
 def read_DescribeLogDirsResponse_5(view: memoryview, at: int) -> tuple[DescribeLogDirsResponse, int]:
-    it = new(DescribeLogDirsResponse)
     size = len(view)
+    it = new(DescribeLogDirsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:

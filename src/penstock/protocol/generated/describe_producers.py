@@ -125,8 +125,8 @@ class DescribeProducersResponse(Message):
 
 
 def read_TopicRequest_0(view: memoryview, at: int) -> tuple[TopicRequest, int]:
-    it = new(TopicRequest)
     size = len(view)
+    it = new(TopicRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -135,7 +135,7 @@ def read_TopicRequest_0(view: memoryview, at: int) -> tuple[TopicRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TopicRequest.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicRequest.name")
@@ -182,8 +182,8 @@ def write_TopicRequest_0(it: TopicRequest, out: bytearray) -> None:
 
 
 def read_DescribeProducersRequest_0(view: memoryview, at: int) -> tuple[DescribeProducersRequest, int]:
-    it = new(DescribeProducersRequest)
     size = len(view)
+    it = new(DescribeProducersRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -234,8 +234,8 @@ def write_ProducerState_0(it: ProducerState, out: bytearray) -> None:
 
 
 def read_PartitionResponse_0(view: memoryview, at: int) -> tuple[PartitionResponse, int]:
-    it = new(PartitionResponse)
     size = len(view)
+    it = new(PartitionResponse)
     it.partition_index, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -244,7 +244,7 @@ def read_PartitionResponse_0(view: memoryview, at: int) -> tuple[PartitionRespon
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -295,8 +295,8 @@ def write_PartitionResponse_0(it: PartitionResponse, out: bytearray) -> None:
 
 
 def read_TopicResponse_0(view: memoryview, at: int) -> tuple[TopicResponse, int]:
-    it = new(TopicResponse)
     size = len(view)
+    it = new(TopicResponse)
     n = view[at]
     at += 1
     if n > 127:
@@ -305,7 +305,7 @@ def read_TopicResponse_0(view: memoryview, at: int) -> tuple[TopicResponse, int]
         end = at + n - 1
         if end > size:
             raise cut_short("TopicResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicResponse.name")
@@ -351,8 +351,8 @@ def write_TopicResponse_0(it: TopicResponse, out: bytearray) -> None:
 
 
 def read_DescribeProducersResponse_0(view: memoryview, at: int) -> tuple[DescribeProducersResponse, int]:
-    it = new(DescribeProducersResponse)
     size = len(view)
+    it = new(DescribeProducersResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -202,8 +202,8 @@ def write_DescribeQuorumRequestPartitionData_0(it: DescribeQuorumRequestPartitio
 
 
 def read_DescribeQuorumRequestTopicData_0(view: memoryview, at: int) -> tuple[DescribeQuorumRequestTopicData, int]:
-    it = new(DescribeQuorumRequestTopicData)
     size = len(view)
+    it = new(DescribeQuorumRequestTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -212,7 +212,7 @@ def read_DescribeQuorumRequestTopicData_0(view: memoryview, at: int) -> tuple[De
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeQuorumRequestTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeQuorumRequestTopicData.topic_name")
@@ -258,8 +258,8 @@ def write_DescribeQuorumRequestTopicData_0(it: DescribeQuorumRequestTopicData, o
 
 
 def read_DescribeQuorumRequest_0(view: memoryview, at: int) -> tuple[DescribeQuorumRequest, int]:
-    it = new(DescribeQuorumRequest)
     size = len(view)
+    it = new(DescribeQuorumRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -315,8 +315,8 @@ def write_ReplicaState_0(it: ReplicaState, out: bytearray) -> None:
 
 
 def read_DescribeQuorumResponsePartitionData_0(view: memoryview, at: int) -> tuple[DescribeQuorumResponsePartitionData, int]:
-    it = new(DescribeQuorumResponsePartitionData)
     size = len(view)
+    it = new(DescribeQuorumResponsePartitionData)
     it.error_message = ''
     it.partition_index, it.error_code, it.leader_id, it.leader_epoch, it.high_watermark, n = unpack_ihiiqB(view, at)
     at += 23
@@ -375,8 +375,8 @@ def write_DescribeQuorumResponsePartitionData_0(it: DescribeQuorumResponsePartit
 
 
 def read_DescribeQuorumResponseTopicData_0(view: memoryview, at: int) -> tuple[DescribeQuorumResponseTopicData, int]:
-    it = new(DescribeQuorumResponseTopicData)
     size = len(view)
+    it = new(DescribeQuorumResponseTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -385,7 +385,7 @@ def read_DescribeQuorumResponseTopicData_0(view: memoryview, at: int) -> tuple[D
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeQuorumResponseTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeQuorumResponseTopicData.topic_name")
@@ -431,8 +431,8 @@ def write_DescribeQuorumResponseTopicData_0(it: DescribeQuorumResponseTopicData,
 
 
 def read_DescribeQuorumResponse_0(view: memoryview, at: int) -> tuple[DescribeQuorumResponse, int]:
-    it = new(DescribeQuorumResponse)
     size = len(view)
+    it = new(DescribeQuorumResponse)
     it.error_message = ''
     it.nodes = []
     it.error_code, n = unpack_hB(view, at)
@@ -491,8 +491,8 @@ def write_ReplicaState_1(it: ReplicaState, out: bytearray) -> None:
 
 
 def read_DescribeQuorumResponsePartitionData_1(view: memoryview, at: int) -> tuple[DescribeQuorumResponsePartitionData, int]:
-    it = new(DescribeQuorumResponsePartitionData)
     size = len(view)
+    it = new(DescribeQuorumResponsePartitionData)
     it.error_message = ''
     it.partition_index, it.error_code, it.leader_id, it.leader_epoch, it.high_watermark, n = unpack_ihiiqB(view, at)
     at += 23
@@ -551,8 +551,8 @@ def write_DescribeQuorumResponsePartitionData_1(it: DescribeQuorumResponsePartit
 
 
 def read_DescribeQuorumResponseTopicData_1(view: memoryview, at: int) -> tuple[DescribeQuorumResponseTopicData, int]:
-    it = new(DescribeQuorumResponseTopicData)
     size = len(view)
+    it = new(DescribeQuorumResponseTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -561,7 +561,7 @@ def read_DescribeQuorumResponseTopicData_1(view: memoryview, at: int) -> tuple[D
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeQuorumResponseTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeQuorumResponseTopicData.topic_name")
@@ -607,8 +607,8 @@ def write_DescribeQuorumResponseTopicData_1(it: DescribeQuorumResponseTopicData,
 
 
 def read_DescribeQuorumResponse_1(view: memoryview, at: int) -> tuple[DescribeQuorumResponse, int]:
-    it = new(DescribeQuorumResponse)
     size = len(view)
+    it = new(DescribeQuorumResponse)
     it.error_message = ''
     it.nodes = []
     it.error_code, n = unpack_hB(view, at)
@@ -664,8 +664,8 @@ def write_ReplicaState_2(it: ReplicaState, out: bytearray) -> None:
 
 
 def read_DescribeQuorumResponsePartitionData_2(view: memoryview, at: int) -> tuple[DescribeQuorumResponsePartitionData, int]:
-    it = new(DescribeQuorumResponsePartitionData)
     size = len(view)
+    it = new(DescribeQuorumResponsePartitionData)
     it.partition_index, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -674,7 +674,7 @@ def read_DescribeQuorumResponsePartitionData_2(view: memoryview, at: int) -> tup
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeQuorumResponsePartitionData.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -747,8 +747,8 @@ def write_DescribeQuorumResponsePartitionData_2(it: DescribeQuorumResponsePartit
 
 
 def read_DescribeQuorumResponseTopicData_2(view: memoryview, at: int) -> tuple[DescribeQuorumResponseTopicData, int]:
-    it = new(DescribeQuorumResponseTopicData)
     size = len(view)
+    it = new(DescribeQuorumResponseTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -757,7 +757,7 @@ def read_DescribeQuorumResponseTopicData_2(view: memoryview, at: int) -> tuple[D
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeQuorumResponseTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeQuorumResponseTopicData.topic_name")
@@ -803,8 +803,8 @@ def write_DescribeQuorumResponseTopicData_2(it: DescribeQuorumResponseTopicData,
 
 
 def read_Listener_2(view: memoryview, at: int) -> tuple[Listener, int]:
-    it = new(Listener)
     size = len(view)
+    it = new(Listener)
     n = view[at]
     at += 1
     if n > 127:
@@ -813,7 +813,7 @@ def read_Listener_2(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.name")
@@ -825,7 +825,7 @@ def read_Listener_2(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.host")
@@ -857,8 +857,8 @@ def write_Listener_2(it: Listener, out: bytearray) -> None:
 
 
 def read_Node_2(view: memoryview, at: int) -> tuple[Node, int]:
-    it = new(Node)
     size = len(view)
+    it = new(Node)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -895,8 +895,8 @@ def write_Node_2(it: Node, out: bytearray) -> None:
 
 
 def read_DescribeQuorumResponse_2(view: memoryview, at: int) -> tuple[DescribeQuorumResponse, int]:
-    it = new(DescribeQuorumResponse)
     size = len(view)
+    it = new(DescribeQuorumResponse)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -905,7 +905,7 @@ def read_DescribeQuorumResponse_2(view: memoryview, at: int) -> tuple[DescribeQu
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeQuorumResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

@@ -148,8 +148,8 @@ class DescribeShareGroupOffsetsResponse(Message):
 
 
 def read_DescribeShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsRequestTopic, int]:
-    it = new(DescribeShareGroupOffsetsRequestTopic)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsRequestTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -158,7 +158,7 @@ def read_DescribeShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> t
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsRequestTopic.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeShareGroupOffsetsRequestTopic.topic_name")
@@ -205,8 +205,8 @@ def write_DescribeShareGroupOffsetsRequestTopic_0(it: DescribeShareGroupOffsetsR
 
 
 def read_DescribeShareGroupOffsetsRequestGroup_0(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsRequestGroup, int]:
-    it = new(DescribeShareGroupOffsetsRequestGroup)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsRequestGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -215,7 +215,7 @@ def read_DescribeShareGroupOffsetsRequestGroup_0(view: memoryview, at: int) -> t
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsRequestGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeShareGroupOffsetsRequestGroup.group_id")
@@ -265,8 +265,8 @@ def write_DescribeShareGroupOffsetsRequestGroup_0(it: DescribeShareGroupOffsetsR
 
 
 def read_DescribeShareGroupOffsetsRequest_0(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsRequest, int]:
-    it = new(DescribeShareGroupOffsetsRequest)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -302,8 +302,8 @@ def write_DescribeShareGroupOffsetsRequest_0(it: DescribeShareGroupOffsetsReques
 
 
 def read_DescribeShareGroupOffsetsResponsePartition_0(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsResponsePartition, int]:
-    it = new(DescribeShareGroupOffsetsResponsePartition)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsResponsePartition)
     it.lag = -1
     it.partition_index, it.start_offset, it.leader_epoch, it.error_code, n = unpack_iqihB(view, at)
     at += 19
@@ -313,7 +313,7 @@ def read_DescribeShareGroupOffsetsResponsePartition_0(view: memoryview, at: int)
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsResponsePartition.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -343,8 +343,8 @@ def write_DescribeShareGroupOffsetsResponsePartition_0(it: DescribeShareGroupOff
 
 
 def read_DescribeShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsResponseTopic, int]:
-    it = new(DescribeShareGroupOffsetsResponseTopic)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsResponseTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -353,7 +353,7 @@ def read_DescribeShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> 
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsResponseTopic.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeShareGroupOffsetsResponseTopic.topic_name")
@@ -400,8 +400,8 @@ def write_DescribeShareGroupOffsetsResponseTopic_0(it: DescribeShareGroupOffsets
 
 
 def read_DescribeShareGroupOffsetsResponseGroup_0(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsResponseGroup, int]:
-    it = new(DescribeShareGroupOffsetsResponseGroup)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsResponseGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -410,7 +410,7 @@ def read_DescribeShareGroupOffsetsResponseGroup_0(view: memoryview, at: int) -> 
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsResponseGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeShareGroupOffsetsResponseGroup.group_id")
@@ -436,7 +436,7 @@ def read_DescribeShareGroupOffsetsResponseGroup_0(view: memoryview, at: int) -> 
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsResponseGroup.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -480,8 +480,8 @@ def write_DescribeShareGroupOffsetsResponseGroup_0(it: DescribeShareGroupOffsets
 
 
 def read_DescribeShareGroupOffsetsResponse_0(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsResponse, int]:
-    it = new(DescribeShareGroupOffsetsResponse)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -518,8 +518,8 @@ def write_DescribeShareGroupOffsetsResponse_0(it: DescribeShareGroupOffsetsRespo
 
 
 def read_DescribeShareGroupOffsetsResponsePartition_1(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsResponsePartition, int]:
-    it = new(DescribeShareGroupOffsetsResponsePartition)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsResponsePartition)
     it.partition_index, it.start_offset, it.leader_epoch, it.lag, it.error_code, n = unpack_iqiqhB(view, at)
     at += 27
     if n > 127:
@@ -528,7 +528,7 @@ def read_DescribeShareGroupOffsetsResponsePartition_1(view: memoryview, at: int)
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsResponsePartition.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -558,8 +558,8 @@ def write_DescribeShareGroupOffsetsResponsePartition_1(it: DescribeShareGroupOff
 
 
 def read_DescribeShareGroupOffsetsResponseTopic_1(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsResponseTopic, int]:
-    it = new(DescribeShareGroupOffsetsResponseTopic)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsResponseTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -568,7 +568,7 @@ def read_DescribeShareGroupOffsetsResponseTopic_1(view: memoryview, at: int) -> 
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsResponseTopic.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeShareGroupOffsetsResponseTopic.topic_name")
@@ -615,8 +615,8 @@ def write_DescribeShareGroupOffsetsResponseTopic_1(it: DescribeShareGroupOffsets
 
 
 def read_DescribeShareGroupOffsetsResponseGroup_1(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsResponseGroup, int]:
-    it = new(DescribeShareGroupOffsetsResponseGroup)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsResponseGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -625,7 +625,7 @@ def read_DescribeShareGroupOffsetsResponseGroup_1(view: memoryview, at: int) -> 
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsResponseGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeShareGroupOffsetsResponseGroup.group_id")
@@ -651,7 +651,7 @@ def read_DescribeShareGroupOffsetsResponseGroup_1(view: memoryview, at: int) -> 
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeShareGroupOffsetsResponseGroup.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -695,8 +695,8 @@ def write_DescribeShareGroupOffsetsResponseGroup_1(it: DescribeShareGroupOffsets
 
 
 def read_DescribeShareGroupOffsetsResponse_1(view: memoryview, at: int) -> tuple[DescribeShareGroupOffsetsResponse, int]:
-    it = new(DescribeShareGroupOffsetsResponse)
     size = len(view)
+    it = new(DescribeShareGroupOffsetsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

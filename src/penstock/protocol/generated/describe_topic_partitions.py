@@ -160,8 +160,8 @@ class DescribeTopicPartitionsResponse(Message):
 
 
 def read_TopicRequest_0(view: memoryview, at: int) -> tuple[TopicRequest, int]:
-    it = new(TopicRequest)
     size = len(view)
+    it = new(TopicRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -170,7 +170,7 @@ def read_TopicRequest_0(view: memoryview, at: int) -> tuple[TopicRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TopicRequest.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicRequest.name")
@@ -195,8 +195,8 @@ def write_TopicRequest_0(it: TopicRequest, out: bytearray) -> None:
 
 
 def read_DescribeTopicPartitionsRequestCursor_0(view: memoryview, at: int) -> tuple[DescribeTopicPartitionsRequestCursor, int]:
-    it = new(DescribeTopicPartitionsRequestCursor)
     size = len(view)
+    it = new(DescribeTopicPartitionsRequestCursor)
     n = view[at]
     at += 1
     if n > 127:
@@ -205,7 +205,7 @@ def read_DescribeTopicPartitionsRequestCursor_0(view: memoryview, at: int) -> tu
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeTopicPartitionsRequestCursor.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeTopicPartitionsRequestCursor.topic_name")
@@ -230,8 +230,8 @@ def write_DescribeTopicPartitionsRequestCursor_0(it: DescribeTopicPartitionsRequ
 
 
 def read_DescribeTopicPartitionsRequest_0(view: memoryview, at: int) -> tuple[DescribeTopicPartitionsRequest, int]:
-    it = new(DescribeTopicPartitionsRequest)
     size = len(view)
+    it = new(DescribeTopicPartitionsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -279,8 +279,8 @@ def write_DescribeTopicPartitionsRequest_0(it: DescribeTopicPartitionsRequest, o
 
 
 def read_DescribeTopicPartitionsResponsePartition_0(view: memoryview, at: int) -> tuple[DescribeTopicPartitionsResponsePartition, int]:
-    it = new(DescribeTopicPartitionsResponsePartition)
     size = len(view)
+    it = new(DescribeTopicPartitionsResponsePartition)
     it.error_code, it.partition_index, it.leader_id, it.leader_epoch, n = unpack_hiiiB(view, at)
     at += 15
     if n > 127:
@@ -414,8 +414,8 @@ def write_DescribeTopicPartitionsResponsePartition_0(it: DescribeTopicPartitions
 
 
 def read_DescribeTopicPartitionsResponseTopic_0(view: memoryview, at: int) -> tuple[DescribeTopicPartitionsResponseTopic, int]:
-    it = new(DescribeTopicPartitionsResponseTopic)
     size = len(view)
+    it = new(DescribeTopicPartitionsResponseTopic)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -424,7 +424,7 @@ def read_DescribeTopicPartitionsResponseTopic_0(view: memoryview, at: int) -> tu
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeTopicPartitionsResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.name = None
@@ -476,8 +476,8 @@ def write_DescribeTopicPartitionsResponseTopic_0(it: DescribeTopicPartitionsResp
 
 
 def read_DescribeTopicPartitionsResponseCursor_0(view: memoryview, at: int) -> tuple[DescribeTopicPartitionsResponseCursor, int]:
-    it = new(DescribeTopicPartitionsResponseCursor)
     size = len(view)
+    it = new(DescribeTopicPartitionsResponseCursor)
     n = view[at]
     at += 1
     if n > 127:
@@ -486,7 +486,7 @@ def read_DescribeTopicPartitionsResponseCursor_0(view: memoryview, at: int) -> t
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeTopicPartitionsResponseCursor.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeTopicPartitionsResponseCursor.topic_name")
@@ -511,8 +511,8 @@ def write_DescribeTopicPartitionsResponseCursor_0(it: DescribeTopicPartitionsRes
 
 
 def read_DescribeTopicPartitionsResponse_0(view: memoryview, at: int) -> tuple[DescribeTopicPartitionsResponse, int]:
-    it = new(DescribeTopicPartitionsResponse)
     size = len(view)
+    it = new(DescribeTopicPartitionsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -102,8 +102,8 @@ class DescribeTransactionsResponse(Message):
 
 
 def read_DescribeTransactionsRequest_0(view: memoryview, at: int) -> tuple[DescribeTransactionsRequest, int]:
-    it = new(DescribeTransactionsRequest)
     size = len(view)
+    it = new(DescribeTransactionsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -134,8 +134,8 @@ def write_DescribeTransactionsRequest_0(it: DescribeTransactionsRequest, out: by
 
 
 def read_TopicData_0(view: memoryview, at: int) -> tuple[TopicData, int]:
-    it = new(TopicData)
     size = len(view)
+    it = new(TopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -144,7 +144,7 @@ def read_TopicData_0(view: memoryview, at: int) -> tuple[TopicData, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TopicData.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicData.topic")
@@ -191,8 +191,8 @@ def write_TopicData_0(it: TopicData, out: bytearray) -> None:
 
 
 def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState, int]:
-    it = new(TransactionState)
     size = len(view)
+    it = new(TransactionState)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -201,7 +201,7 @@ def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState
         end = at + n - 1
         if end > size:
             raise cut_short("TransactionState.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TransactionState.transactional_id")
@@ -213,7 +213,7 @@ def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState
         end = at + n - 1
         if end > size:
             raise cut_short("TransactionState.transaction_state")
-        it.transaction_state = str(view[at:end], "utf-8", "replace")
+        it.transaction_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TransactionState.transaction_state")
@@ -268,8 +268,8 @@ def write_TransactionState_0(it: TransactionState, out: bytearray) -> None:
 
 
 def read_DescribeTransactionsResponse_0(view: memoryview, at: int) -> tuple[DescribeTransactionsResponse, int]:
-    it = new(DescribeTransactionsResponse)
     size = len(view)
+    it = new(DescribeTransactionsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

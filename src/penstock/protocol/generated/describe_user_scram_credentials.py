@@ -101,8 +101,8 @@ class DescribeUserScramCredentialsResponse(Message):
 
 
 def read_UserName_0(view: memoryview, at: int) -> tuple[UserName, int]:
-    it = new(UserName)
     size = len(view)
+    it = new(UserName)
     n = view[at]
     at += 1
     if n > 127:
@@ -111,7 +111,7 @@ def read_UserName_0(view: memoryview, at: int) -> tuple[UserName, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("UserName.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("UserName.name")
@@ -136,8 +136,8 @@ def write_UserName_0(it: UserName, out: bytearray) -> None:
 
 
 def read_DescribeUserScramCredentialsRequest_0(view: memoryview, at: int) -> tuple[DescribeUserScramCredentialsRequest, int]:
-    it = new(DescribeUserScramCredentialsRequest)
     size = len(view)
+    it = new(DescribeUserScramCredentialsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -192,8 +192,8 @@ def write_CredentialInfo_0(it: CredentialInfo, out: bytearray) -> None:
 
 
 def read_DescribeUserScramCredentialsResult_0(view: memoryview, at: int) -> tuple[DescribeUserScramCredentialsResult, int]:
-    it = new(DescribeUserScramCredentialsResult)
     size = len(view)
+    it = new(DescribeUserScramCredentialsResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -202,7 +202,7 @@ def read_DescribeUserScramCredentialsResult_0(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeUserScramCredentialsResult.user")
-        it.user = str(view[at:end], "utf-8", "replace")
+        it.user = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribeUserScramCredentialsResult.user")
@@ -214,7 +214,7 @@ def read_DescribeUserScramCredentialsResult_0(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeUserScramCredentialsResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -272,8 +272,8 @@ def write_DescribeUserScramCredentialsResult_0(it: DescribeUserScramCredentialsR
 
 
 def read_DescribeUserScramCredentialsResponse_0(view: memoryview, at: int) -> tuple[DescribeUserScramCredentialsResponse, int]:
-    it = new(DescribeUserScramCredentialsResponse)
     size = len(view)
+    it = new(DescribeUserScramCredentialsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -282,7 +282,7 @@ def read_DescribeUserScramCredentialsResponse_0(view: memoryview, at: int) -> tu
         end = at + n - 1
         if end > size:
             raise cut_short("DescribeUserScramCredentialsResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

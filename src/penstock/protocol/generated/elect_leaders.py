@@ -121,15 +121,15 @@ class ElectLeadersResponse(Message):
 
 
 def read_TopicPartitions_0(view: memoryview, at: int) -> tuple[TopicPartitions, int]:
-    it = new(TopicPartitions)
     size = len(view)
+    it = new(TopicPartitions)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("TopicPartitions.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicPartitions.topic")
@@ -160,8 +160,8 @@ def write_TopicPartitions_0(it: TopicPartitions, out: bytearray) -> None:
 
 
 def read_ElectLeadersRequest_0(view: memoryview, at: int) -> tuple[ElectLeadersRequest, int]:
-    it = new(ElectLeadersRequest)
     size = len(view)
+    it = new(ElectLeadersRequest)
     it.election_type = 0
     (n,) = unpack_i(view, at)
     at += 4
@@ -194,8 +194,8 @@ def write_ElectLeadersRequest_0(it: ElectLeadersRequest, out: bytearray, splices
 
 
 def read_ElectLeadersRequest_1(view: memoryview, at: int) -> tuple[ElectLeadersRequest, int]:
-    it = new(ElectLeadersRequest)
     size = len(view)
+    it = new(ElectLeadersRequest)
     it.election_type, n = unpack_bi(view, at)
     at += 5
     if n < 0:
@@ -225,8 +225,8 @@ def write_ElectLeadersRequest_1(it: ElectLeadersRequest, out: bytearray, splices
 
 
 def read_TopicPartitions_2(view: memoryview, at: int) -> tuple[TopicPartitions, int]:
-    it = new(TopicPartitions)
     size = len(view)
+    it = new(TopicPartitions)
     n = view[at]
     at += 1
     if n > 127:
@@ -235,7 +235,7 @@ def read_TopicPartitions_2(view: memoryview, at: int) -> tuple[TopicPartitions, 
         end = at + n - 1
         if end > size:
             raise cut_short("TopicPartitions.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicPartitions.topic")
@@ -282,8 +282,8 @@ def write_TopicPartitions_2(it: TopicPartitions, out: bytearray) -> None:
 
 
 def read_ElectLeadersRequest_2(view: memoryview, at: int) -> tuple[ElectLeadersRequest, int]:
-    it = new(ElectLeadersRequest)
     size = len(view)
+    it = new(ElectLeadersRequest)
     it.election_type, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -324,15 +324,15 @@ def write_ElectLeadersRequest_2(it: ElectLeadersRequest, out: bytearray, splices
 
 
 def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, int]:
-    it = new(PartitionResult)
     size = len(view)
+    it = new(PartitionResult)
     it.partition_id, it.error_code, n = unpack_ihh(view, at)
     at += 8
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("PartitionResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -351,15 +351,15 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
 
 
 def read_ReplicaElectionResult_0(view: memoryview, at: int) -> tuple[ReplicaElectionResult, int]:
-    it = new(ReplicaElectionResult)
     size = len(view)
+    it = new(ReplicaElectionResult)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ReplicaElectionResult.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ReplicaElectionResult.topic")
@@ -389,8 +389,8 @@ def write_ReplicaElectionResult_0(it: ReplicaElectionResult, out: bytearray) -> 
 
 
 def read_ElectLeadersResponse_0(view: memoryview, at: int) -> tuple[ElectLeadersResponse, int]:
-    it = new(ElectLeadersResponse)
     size = len(view)
+    it = new(ElectLeadersResponse)
     it.error_code = 0
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
@@ -416,8 +416,8 @@ def write_ElectLeadersResponse_0(it: ElectLeadersResponse, out: bytearray, splic
 
 
 def read_ElectLeadersResponse_1(view: memoryview, at: int) -> tuple[ElectLeadersResponse, int]:
-    it = new(ElectLeadersResponse)
     size = len(view)
+    it = new(ElectLeadersResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihi(view, at)
     at += 10
     if n < 0:
@@ -440,8 +440,8 @@ def write_ElectLeadersResponse_1(it: ElectLeadersResponse, out: bytearray, splic
 
 
 def read_PartitionResult_2(view: memoryview, at: int) -> tuple[PartitionResult, int]:
-    it = new(PartitionResult)
     size = len(view)
+    it = new(PartitionResult)
     it.partition_id, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -450,7 +450,7 @@ def read_PartitionResult_2(view: memoryview, at: int) -> tuple[PartitionResult, 
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -480,8 +480,8 @@ def write_PartitionResult_2(it: PartitionResult, out: bytearray) -> None:
 
 
 def read_ReplicaElectionResult_2(view: memoryview, at: int) -> tuple[ReplicaElectionResult, int]:
-    it = new(ReplicaElectionResult)
     size = len(view)
+    it = new(ReplicaElectionResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -490,7 +490,7 @@ def read_ReplicaElectionResult_2(view: memoryview, at: int) -> tuple[ReplicaElec
         end = at + n - 1
         if end > size:
             raise cut_short("ReplicaElectionResult.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ReplicaElectionResult.topic")
@@ -536,8 +536,8 @@ def write_ReplicaElectionResult_2(it: ReplicaElectionResult, out: bytearray) -> 
 
 
 def read_ElectLeadersResponse_2(view: memoryview, at: int) -> tuple[ElectLeadersResponse, int]:
-    it = new(ElectLeadersResponse)
     size = len(view)
+    it = new(ElectLeadersResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:

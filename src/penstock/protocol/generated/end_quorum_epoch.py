@@ -190,8 +190,8 @@ class EndQuorumEpochResponse(Message):
 
 
 def read_EndQuorumEpochRequestPartitionData_0(view: memoryview, at: int) -> tuple[EndQuorumEpochRequestPartitionData, int]:
-    it = new(EndQuorumEpochRequestPartitionData)
     size = len(view)
+    it = new(EndQuorumEpochRequestPartitionData)
     it.preferred_candidates = []
     it.partition_index, it.leader_id, it.leader_epoch, n = unpack_iiii(view, at)
     at += 16
@@ -216,15 +216,15 @@ def write_EndQuorumEpochRequestPartitionData_0(it: EndQuorumEpochRequestPartitio
 
 
 def read_EndQuorumEpochRequestTopicData_0(view: memoryview, at: int) -> tuple[EndQuorumEpochRequestTopicData, int]:
-    it = new(EndQuorumEpochRequestTopicData)
     size = len(view)
+    it = new(EndQuorumEpochRequestTopicData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("EndQuorumEpochRequestTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EndQuorumEpochRequestTopicData.topic_name")
@@ -254,8 +254,8 @@ def write_EndQuorumEpochRequestTopicData_0(it: EndQuorumEpochRequestTopicData, o
 
 
 def read_EndQuorumEpochRequest_0(view: memoryview, at: int) -> tuple[EndQuorumEpochRequest, int]:
-    it = new(EndQuorumEpochRequest)
     size = len(view)
+    it = new(EndQuorumEpochRequest)
     it.leader_endpoints = []
     (n,) = unpack_h(view, at)
     at += 2
@@ -263,7 +263,7 @@ def read_EndQuorumEpochRequest_0(view: memoryview, at: int) -> tuple[EndQuorumEp
         end = at + n
         if end > size:
             raise cut_short("EndQuorumEpochRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -312,8 +312,8 @@ def write_ReplicaInfo_1(it: ReplicaInfo, out: bytearray) -> None:
 
 
 def read_EndQuorumEpochRequestPartitionData_1(view: memoryview, at: int) -> tuple[EndQuorumEpochRequestPartitionData, int]:
-    it = new(EndQuorumEpochRequestPartitionData)
     size = len(view)
+    it = new(EndQuorumEpochRequestPartitionData)
     it.preferred_successors = []
     it.partition_index, it.leader_id, it.leader_epoch, n = unpack_iiiB(view, at)
     at += 13
@@ -351,8 +351,8 @@ def write_EndQuorumEpochRequestPartitionData_1(it: EndQuorumEpochRequestPartitio
 
 
 def read_EndQuorumEpochRequestTopicData_1(view: memoryview, at: int) -> tuple[EndQuorumEpochRequestTopicData, int]:
-    it = new(EndQuorumEpochRequestTopicData)
     size = len(view)
+    it = new(EndQuorumEpochRequestTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -361,7 +361,7 @@ def read_EndQuorumEpochRequestTopicData_1(view: memoryview, at: int) -> tuple[En
         end = at + n - 1
         if end > size:
             raise cut_short("EndQuorumEpochRequestTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EndQuorumEpochRequestTopicData.topic_name")
@@ -407,8 +407,8 @@ def write_EndQuorumEpochRequestTopicData_1(it: EndQuorumEpochRequestTopicData, o
 
 
 def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, int]:
-    it = new(LeaderEndpoint)
     size = len(view)
+    it = new(LeaderEndpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -417,7 +417,7 @@ def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, in
         end = at + n - 1
         if end > size:
             raise cut_short("LeaderEndpoint.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaderEndpoint.name")
@@ -429,7 +429,7 @@ def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, in
         end = at + n - 1
         if end > size:
             raise cut_short("LeaderEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaderEndpoint.host")
@@ -461,8 +461,8 @@ def write_LeaderEndpoint_1(it: LeaderEndpoint, out: bytearray) -> None:
 
 
 def read_EndQuorumEpochRequest_1(view: memoryview, at: int) -> tuple[EndQuorumEpochRequest, int]:
-    it = new(EndQuorumEpochRequest)
     size = len(view)
+    it = new(EndQuorumEpochRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -471,7 +471,7 @@ def read_EndQuorumEpochRequest_1(view: memoryview, at: int) -> tuple[EndQuorumEp
         end = at + n - 1
         if end > size:
             raise cut_short("EndQuorumEpochRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -553,15 +553,15 @@ def write_EndQuorumEpochResponsePartitionData_0(it: EndQuorumEpochResponsePartit
 
 
 def read_EndQuorumEpochResponseTopicData_0(view: memoryview, at: int) -> tuple[EndQuorumEpochResponseTopicData, int]:
-    it = new(EndQuorumEpochResponseTopicData)
     size = len(view)
+    it = new(EndQuorumEpochResponseTopicData)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("EndQuorumEpochResponseTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EndQuorumEpochResponseTopicData.topic_name")
@@ -591,8 +591,8 @@ def write_EndQuorumEpochResponseTopicData_0(it: EndQuorumEpochResponseTopicData,
 
 
 def read_EndQuorumEpochResponse_0(view: memoryview, at: int) -> tuple[EndQuorumEpochResponse, int]:
-    it = new(EndQuorumEpochResponse)
     size = len(view)
+    it = new(EndQuorumEpochResponse)
     it.node_endpoints = []
     it.error_code, n = unpack_hi(view, at)
     at += 6
@@ -633,8 +633,8 @@ def write_EndQuorumEpochResponsePartitionData_1(it: EndQuorumEpochResponsePartit
 
 
 def read_EndQuorumEpochResponseTopicData_1(view: memoryview, at: int) -> tuple[EndQuorumEpochResponseTopicData, int]:
-    it = new(EndQuorumEpochResponseTopicData)
     size = len(view)
+    it = new(EndQuorumEpochResponseTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -643,7 +643,7 @@ def read_EndQuorumEpochResponseTopicData_1(view: memoryview, at: int) -> tuple[E
         end = at + n - 1
         if end > size:
             raise cut_short("EndQuorumEpochResponseTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EndQuorumEpochResponseTopicData.topic_name")
@@ -689,8 +689,8 @@ def write_EndQuorumEpochResponseTopicData_1(it: EndQuorumEpochResponseTopicData,
 
 
 def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
-    it = new(NodeEndpoint)
     size = len(view)
+    it = new(NodeEndpoint)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -699,7 +699,7 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("NodeEndpoint.host")
@@ -725,8 +725,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
 
 
 def read_EndQuorumEpochResponse_1(view: memoryview, at: int) -> tuple[EndQuorumEpochResponse, int]:
-    it = new(EndQuorumEpochResponse)
     size = len(view)
+    it = new(EndQuorumEpochResponse)
     it.node_endpoints = []
     it.error_code, n = unpack_hB(view, at)
     at += 3
@@ -786,24 +786,24 @@ def write_EndQuorumEpochResponse_1(it: EndQuorumEpochResponse, out: bytearray, s
         write_EndQuorumEpochResponseTopicData_1(end_quorum_epoch_response_topic_data, out)
     if not (it.node_endpoints):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.node_endpoints:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.node_endpoints) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for node_endpoint in it.node_endpoints:
-            write_NodeEndpoint_1(node_endpoint, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.node_endpoints:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.node_endpoints) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for node_endpoint in it.node_endpoints:
+                write_NodeEndpoint_1(node_endpoint, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 EndQuorumEpochRequest.READERS = {

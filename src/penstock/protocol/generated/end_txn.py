@@ -69,15 +69,15 @@ class EndTxnResponse(Message):
 
 
 def read_EndTxnRequest_0(view: memoryview, at: int) -> tuple[EndTxnRequest, int]:
-    it = new(EndTxnRequest)
     size = len(view)
+    it = new(EndTxnRequest)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("EndTxnRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EndTxnRequest.transactional_id")
@@ -95,8 +95,8 @@ def write_EndTxnRequest_0(it: EndTxnRequest, out: bytearray, splices: Splices | 
 
 
 def read_EndTxnRequest_3(view: memoryview, at: int) -> tuple[EndTxnRequest, int]:
-    it = new(EndTxnRequest)
     size = len(view)
+    it = new(EndTxnRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -105,7 +105,7 @@ def read_EndTxnRequest_3(view: memoryview, at: int) -> tuple[EndTxnRequest, int]
         end = at + n - 1
         if end > size:
             raise cut_short("EndTxnRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EndTxnRequest.transactional_id")

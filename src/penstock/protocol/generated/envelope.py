@@ -53,8 +53,8 @@ class EnvelopeResponse(Message):
 
 
 def read_EnvelopeRequest_0(view: memoryview, at: int) -> tuple[EnvelopeRequest, int]:
-    it = new(EnvelopeRequest)
     size = len(view)
+    it = new(EnvelopeRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -63,7 +63,7 @@ def read_EnvelopeRequest_0(view: memoryview, at: int) -> tuple[EnvelopeRequest, 
         end = at + n - 1
         if end > size:
             raise cut_short("EnvelopeRequest.request_data")
-        it.request_data = bytes(view[at:end])
+        it.request_data = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("EnvelopeRequest.request_data")
@@ -75,7 +75,7 @@ def read_EnvelopeRequest_0(view: memoryview, at: int) -> tuple[EnvelopeRequest, 
         end = at + n - 1
         if end > size:
             raise cut_short("EnvelopeRequest.request_principal")
-        it.request_principal = bytes(view[at:end])
+        it.request_principal = view[at:end].tobytes()
         at = end
     else:
         it.request_principal = None
@@ -87,7 +87,7 @@ def read_EnvelopeRequest_0(view: memoryview, at: int) -> tuple[EnvelopeRequest, 
         end = at + n - 1
         if end > size:
             raise cut_short("EnvelopeRequest.client_host_address")
-        it.client_host_address = bytes(view[at:end])
+        it.client_host_address = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("EnvelopeRequest.client_host_address")
@@ -130,8 +130,8 @@ def write_EnvelopeRequest_0(it: EnvelopeRequest, out: bytearray, splices: Splice
 
 
 def read_EnvelopeResponse_0(view: memoryview, at: int) -> tuple[EnvelopeResponse, int]:
-    it = new(EnvelopeResponse)
     size = len(view)
+    it = new(EnvelopeResponse)
     n = view[at]
     at += 1
     if n > 127:
@@ -140,7 +140,7 @@ def read_EnvelopeResponse_0(view: memoryview, at: int) -> tuple[EnvelopeResponse
         end = at + n - 1
         if end > size:
             raise cut_short("EnvelopeResponse.response_data")
-        it.response_data = bytes(view[at:end])
+        it.response_data = view[at:end].tobytes()
         at = end
     else:
         it.response_data = None

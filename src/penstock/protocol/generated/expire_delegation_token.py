@@ -61,15 +61,15 @@ class ExpireDelegationTokenResponse(Message):
 
 
 def read_ExpireDelegationTokenRequest_1(view: memoryview, at: int) -> tuple[ExpireDelegationTokenRequest, int]:
-    it = new(ExpireDelegationTokenRequest)
     size = len(view)
+    it = new(ExpireDelegationTokenRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ExpireDelegationTokenRequest.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("ExpireDelegationTokenRequest.hmac")
@@ -87,8 +87,8 @@ def write_ExpireDelegationTokenRequest_1(it: ExpireDelegationTokenRequest, out: 
 
 
 def read_ExpireDelegationTokenRequest_2(view: memoryview, at: int) -> tuple[ExpireDelegationTokenRequest, int]:
-    it = new(ExpireDelegationTokenRequest)
     size = len(view)
+    it = new(ExpireDelegationTokenRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -97,7 +97,7 @@ def read_ExpireDelegationTokenRequest_2(view: memoryview, at: int) -> tuple[Expi
         end = at + n - 1
         if end > size:
             raise cut_short("ExpireDelegationTokenRequest.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("ExpireDelegationTokenRequest.hmac")

@@ -325,66 +325,9 @@ class FetchResponse(Message):
         self.node_endpoints = [] if node_endpoints is FRESH else node_endpoints
 
 
-def read_FetchPartition_4(view: memoryview, at: int) -> tuple[FetchPartition, int]:
-    it = new(FetchPartition)
-    it.current_leader_epoch = -1
-    it.last_fetched_epoch = -1
-    it.log_start_offset = -1
-    it.replica_directory_id = ZERO_UUID
-    it.high_watermark = 9223372036854775807
-    it.partition, it.fetch_offset, it.partition_max_bytes = unpack_iqi(view, at)
-    at += 16
-    return it, at
-
-
-def write_FetchPartition_4(it: FetchPartition, out: bytearray) -> None:
-    if it.last_fetched_epoch != -1:
-        raise no_place("FetchPartition.last_fetched_epoch")
-    out += pack_iqi(it.partition, it.fetch_offset, it.partition_max_bytes)
-
-
-def read_FetchTopic_4(view: memoryview, at: int) -> tuple[FetchTopic, int]:
-    it = new(FetchTopic)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("FetchTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("FetchTopic.topic")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("FetchTopic.partitions")
-    elif n * 16 > size - at:
-        raise cut_short("FetchTopic.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            fetch_partition, at = read_FetchPartition_4(view, at)
-            it.partitions.append(fetch_partition)
-    return it, at
-
-
-def write_FetchTopic_4(it: FetchTopic, out: bytearray) -> None:
-    raw = it.topic.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partitions)
-    out += pack_i(n)
-    for fetch_partition in it.partitions:
-        write_FetchPartition_4(fetch_partition, out)
-
-
 def read_FetchRequest_4(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.cluster_id = None
     it.replica_state = None
     it.session_id = 0
@@ -400,7 +343,36 @@ def read_FetchRequest_4(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_4(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchTopic.topic")
+                fetch_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchTopic.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 16 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.current_leader_epoch = -1
+                    fetch_partition.last_fetched_epoch = -1
+                    fetch_partition.log_start_offset = -1
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.partition_max_bytes = unpack_iqi(view, at)
+                    at += 16
+                    fetch_topic.partitions.append(fetch_partition)
             it.topics.append(fetch_topic)
     return it, at
 
@@ -413,68 +385,21 @@ def write_FetchRequest_4(it: FetchRequest, out: bytearray, splices: Splices | No
     n = len(it.topics)
     out += pack_iiiibi(it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_4(fetch_topic, out)
-
-
-def read_FetchPartition_5(view: memoryview, at: int) -> tuple[FetchPartition, int]:
-    it = new(FetchPartition)
-    it.current_leader_epoch = -1
-    it.last_fetched_epoch = -1
-    it.replica_directory_id = ZERO_UUID
-    it.high_watermark = 9223372036854775807
-    it.partition, it.fetch_offset, it.log_start_offset, it.partition_max_bytes = unpack_iqqi(view, at)
-    at += 24
-    return it, at
-
-
-def write_FetchPartition_5(it: FetchPartition, out: bytearray) -> None:
-    if it.last_fetched_epoch != -1:
-        raise no_place("FetchPartition.last_fetched_epoch")
-    out += pack_iqqi(it.partition, it.fetch_offset, it.log_start_offset, it.partition_max_bytes)
-
-
-def read_FetchTopic_5(view: memoryview, at: int) -> tuple[FetchTopic, int]:
-    it = new(FetchTopic)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("FetchTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("FetchTopic.topic")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("FetchTopic.partitions")
-    elif n * 24 > size - at:
-        raise cut_short("FetchTopic.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            fetch_partition, at = read_FetchPartition_5(view, at)
-            it.partitions.append(fetch_partition)
-    return it, at
-
-
-def write_FetchTopic_5(it: FetchTopic, out: bytearray) -> None:
-    raw = it.topic.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partitions)
-    out += pack_i(n)
-    for fetch_partition in it.partitions:
-        write_FetchPartition_5(fetch_partition, out)
+        raw = fetch_topic.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetch_topic.partitions)
+        out += pack_i(n)
+        for fetch_partition in fetch_topic.partitions:
+            if fetch_partition.last_fetched_epoch != -1:
+                raise no_place("FetchPartition.last_fetched_epoch")
+            out += pack_iqi(fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.partition_max_bytes)
 
 
 def read_FetchRequest_5(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.cluster_id = None
     it.replica_state = None
     it.session_id = 0
@@ -490,7 +415,35 @@ def read_FetchRequest_5(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_5(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchTopic.topic")
+                fetch_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchTopic.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 24 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.current_leader_epoch = -1
+                    fetch_partition.last_fetched_epoch = -1
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes = unpack_iqqi(view, at)
+                    at += 24
+                    fetch_topic.partitions.append(fetch_partition)
             it.topics.append(fetch_topic)
     return it, at
 
@@ -503,52 +456,21 @@ def write_FetchRequest_5(it: FetchRequest, out: bytearray, splices: Splices | No
     n = len(it.topics)
     out += pack_iiiibi(it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_5(fetch_topic, out)
-
-
-def read_ForgottenTopic_7(view: memoryview, at: int) -> tuple[ForgottenTopic, int]:
-    it = new(ForgottenTopic)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("ForgottenTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("ForgottenTopic.topic")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("ForgottenTopic.partitions")
-    elif n < INT32S_SHORT:
-        it.partitions = list(UNPACK_INT32S[n](view, at))
-        at += n * 4
-    else:
-        it.partitions = read_numbers(view, at, n, "i", 4)
-        at += n * 4
-    return it, at
-
-
-def write_ForgottenTopic_7(it: ForgottenTopic, out: bytearray) -> None:
-    raw = it.topic.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partitions)
-    out += pack_i(n)
-    if n < INT32S_SHORT:
-        out += PACK_INT32S[n](*it.partitions)
-    else:
-        write_numbers(out, it.partitions, "i")
+        raw = fetch_topic.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetch_topic.partitions)
+        out += pack_i(n)
+        for fetch_partition in fetch_topic.partitions:
+            if fetch_partition.last_fetched_epoch != -1:
+                raise no_place("FetchPartition.last_fetched_epoch")
+            out += pack_iqqi(fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
 
 
 def read_FetchRequest_7(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.cluster_id = None
     it.replica_state = None
     it.rack_id = ''
@@ -561,7 +483,35 @@ def read_FetchRequest_7(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_5(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchTopic.topic")
+                fetch_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchTopic.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 24 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.current_leader_epoch = -1
+                    fetch_partition.last_fetched_epoch = -1
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes = unpack_iqqi(view, at)
+                    at += 24
+                    fetch_topic.partitions.append(fetch_partition)
             it.topics.append(fetch_topic)
     (n,) = unpack_i(view, at)
     at += 4
@@ -572,7 +522,28 @@ def read_FetchRequest_7(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.forgotten_topics_data = []
         for _ in range(n):
-            forgotten_topic, at = read_ForgottenTopic_7(view, at)
+            forgotten_topic = new(ForgottenTopic)
+            forgotten_topic.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("ForgottenTopic.topic")
+                forgotten_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("ForgottenTopic.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("ForgottenTopic.partitions")
+            elif n < INT32S_SHORT:
+                forgotten_topic.partitions = list(UNPACK_INT32S[n](view, at))
+                at += n * 4
+            else:
+                forgotten_topic.partitions = read_numbers(view, at, n, "i", 4)
+                at += n * 4
             it.forgotten_topics_data.append(forgotten_topic)
     return it, at
 
@@ -583,71 +554,34 @@ def write_FetchRequest_7(it: FetchRequest, out: bytearray, splices: Splices | No
     n = len(it.topics)
     out += pack_iiiibiii(it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_5(fetch_topic, out)
+        raw = fetch_topic.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetch_topic.partitions)
+        out += pack_i(n)
+        for fetch_partition in fetch_topic.partitions:
+            if fetch_partition.last_fetched_epoch != -1:
+                raise no_place("FetchPartition.last_fetched_epoch")
+            out += pack_iqqi(fetch_partition.partition, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
     n = len(it.forgotten_topics_data)
     out += pack_i(n)
     for forgotten_topic in it.forgotten_topics_data:
-        write_ForgottenTopic_7(forgotten_topic, out)
-
-
-def read_FetchPartition_9(view: memoryview, at: int) -> tuple[FetchPartition, int]:
-    it = new(FetchPartition)
-    it.last_fetched_epoch = -1
-    it.replica_directory_id = ZERO_UUID
-    it.high_watermark = 9223372036854775807
-    it.partition, it.current_leader_epoch, it.fetch_offset, it.log_start_offset, it.partition_max_bytes = unpack_iiqqi(view, at)
-    at += 28
-    return it, at
-
-
-def write_FetchPartition_9(it: FetchPartition, out: bytearray) -> None:
-    if it.last_fetched_epoch != -1:
-        raise no_place("FetchPartition.last_fetched_epoch")
-    out += pack_iiqqi(it.partition, it.current_leader_epoch, it.fetch_offset, it.log_start_offset, it.partition_max_bytes)
-
-
-def read_FetchTopic_9(view: memoryview, at: int) -> tuple[FetchTopic, int]:
-    it = new(FetchTopic)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("FetchTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("FetchTopic.topic")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("FetchTopic.partitions")
-    elif n * 28 > size - at:
-        raise cut_short("FetchTopic.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            fetch_partition, at = read_FetchPartition_9(view, at)
-            it.partitions.append(fetch_partition)
-    return it, at
-
-
-def write_FetchTopic_9(it: FetchTopic, out: bytearray) -> None:
-    raw = it.topic.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partitions)
-    out += pack_i(n)
-    for fetch_partition in it.partitions:
-        write_FetchPartition_9(fetch_partition, out)
+        raw = forgotten_topic.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(forgotten_topic.partitions)
+        out += pack_i(n)
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n](*forgotten_topic.partitions)
+        else:
+            write_numbers(out, forgotten_topic.partitions, "i")
 
 
 def read_FetchRequest_9(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.cluster_id = None
     it.replica_state = None
     it.rack_id = ''
@@ -660,7 +594,34 @@ def read_FetchRequest_9(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_9(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchTopic.topic")
+                fetch_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchTopic.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 28 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.last_fetched_epoch = -1
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes = unpack_iiqqi(view, at)
+                    at += 28
+                    fetch_topic.partitions.append(fetch_partition)
             it.topics.append(fetch_topic)
     (n,) = unpack_i(view, at)
     at += 4
@@ -671,7 +632,28 @@ def read_FetchRequest_9(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.forgotten_topics_data = []
         for _ in range(n):
-            forgotten_topic, at = read_ForgottenTopic_7(view, at)
+            forgotten_topic = new(ForgottenTopic)
+            forgotten_topic.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("ForgottenTopic.topic")
+                forgotten_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("ForgottenTopic.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("ForgottenTopic.partitions")
+            elif n < INT32S_SHORT:
+                forgotten_topic.partitions = list(UNPACK_INT32S[n](view, at))
+                at += n * 4
+            else:
+                forgotten_topic.partitions = read_numbers(view, at, n, "i", 4)
+                at += n * 4
             it.forgotten_topics_data.append(forgotten_topic)
     return it, at
 
@@ -682,16 +664,34 @@ def write_FetchRequest_9(it: FetchRequest, out: bytearray, splices: Splices | No
     n = len(it.topics)
     out += pack_iiiibiii(it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_9(fetch_topic, out)
+        raw = fetch_topic.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetch_topic.partitions)
+        out += pack_i(n)
+        for fetch_partition in fetch_topic.partitions:
+            if fetch_partition.last_fetched_epoch != -1:
+                raise no_place("FetchPartition.last_fetched_epoch")
+            out += pack_iiqqi(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
     n = len(it.forgotten_topics_data)
     out += pack_i(n)
     for forgotten_topic in it.forgotten_topics_data:
-        write_ForgottenTopic_7(forgotten_topic, out)
+        raw = forgotten_topic.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(forgotten_topic.partitions)
+        out += pack_i(n)
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n](*forgotten_topic.partitions)
+        else:
+            write_numbers(out, forgotten_topic.partitions, "i")
 
 
 def read_FetchRequest_11(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.cluster_id = None
     it.replica_state = None
     it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch, n = unpack_iiiibiii(view, at)
@@ -703,7 +703,34 @@ def read_FetchRequest_11(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_9(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchTopic.topic")
+                fetch_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchTopic.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 28 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.last_fetched_epoch = -1
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes = unpack_iiqqi(view, at)
+                    at += 28
+                    fetch_topic.partitions.append(fetch_partition)
             it.topics.append(fetch_topic)
     (n,) = unpack_i(view, at)
     at += 4
@@ -714,7 +741,28 @@ def read_FetchRequest_11(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.forgotten_topics_data = []
         for _ in range(n):
-            forgotten_topic, at = read_ForgottenTopic_7(view, at)
+            forgotten_topic = new(ForgottenTopic)
+            forgotten_topic.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("ForgottenTopic.topic")
+                forgotten_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("ForgottenTopic.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("ForgottenTopic.partitions")
+            elif n < INT32S_SHORT:
+                forgotten_topic.partitions = list(UNPACK_INT32S[n](view, at))
+                at += n * 4
+            else:
+                forgotten_topic.partitions = read_numbers(view, at, n, "i", 4)
+                at += n * 4
             it.forgotten_topics_data.append(forgotten_topic)
     (n,) = unpack_h(view, at)
     at += 2
@@ -722,7 +770,7 @@ def read_FetchRequest_11(view: memoryview, at: int) -> tuple[FetchRequest, int]:
         end = at + n
         if end > size:
             raise cut_short("FetchRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchRequest.rack_id")
@@ -735,152 +783,38 @@ def write_FetchRequest_11(it: FetchRequest, out: bytearray, splices: Splices | N
     n = len(it.topics)
     out += pack_iiiibiii(it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_9(fetch_topic, out)
+        raw = fetch_topic.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetch_topic.partitions)
+        out += pack_i(n)
+        for fetch_partition in fetch_topic.partitions:
+            if fetch_partition.last_fetched_epoch != -1:
+                raise no_place("FetchPartition.last_fetched_epoch")
+            out += pack_iiqqi(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
     n = len(it.forgotten_topics_data)
     out += pack_i(n)
     for forgotten_topic in it.forgotten_topics_data:
-        write_ForgottenTopic_7(forgotten_topic, out)
+        raw = forgotten_topic.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(forgotten_topic.partitions)
+        out += pack_i(n)
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n](*forgotten_topic.partitions)
+        else:
+            write_numbers(out, forgotten_topic.partitions, "i")
     raw = it.rack_id.encode()
     n = len(raw)
     out += pack_h(n)
     out += raw
 
 
-def read_FetchPartition_12(view: memoryview, at: int) -> tuple[FetchPartition, int]:
-    it = new(FetchPartition)
-    it.replica_directory_id = ZERO_UUID
-    it.high_watermark = 9223372036854775807
-    it.partition, it.current_leader_epoch, it.fetch_offset, it.last_fetched_epoch, it.log_start_offset, it.partition_max_bytes, n = unpack_iiqiqiB(view, at)
-    at += 33
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_FetchPartition_12(it: FetchPartition, out: bytearray) -> None:
-    out += pack_iiqiqi_(it.partition, it.current_leader_epoch, it.fetch_offset, it.last_fetched_epoch, it.log_start_offset, it.partition_max_bytes)
-
-
-def read_FetchTopic_12(view: memoryview, at: int) -> tuple[FetchTopic, int]:
-    it = new(FetchTopic)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("FetchTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("FetchTopic.topic")
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("FetchTopic.partitions")
-    elif n * 33 > size - at:
-        raise cut_short("FetchTopic.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            fetch_partition, at = read_FetchPartition_12(view, at)
-            it.partitions.append(fetch_partition)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_FetchTopic_12(it: FetchTopic, out: bytearray) -> None:
-    raw = it.topic.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    n = len(it.partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    for fetch_partition in it.partitions:
-        write_FetchPartition_12(fetch_partition, out)
-    out.append(0)
-
-
-def read_ForgottenTopic_12(view: memoryview, at: int) -> tuple[ForgottenTopic, int]:
-    it = new(ForgottenTopic)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("ForgottenTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("ForgottenTopic.topic")
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("ForgottenTopic.partitions")
-    elif n < INT32S_SHORT:
-        it.partitions = list(UNPACK_INT32S[n](view, at))
-        at += n * 4
-    else:
-        it.partitions = read_numbers(view, at, n, "i", 4)
-        at += n * 4
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_ForgottenTopic_12(it: ForgottenTopic, out: bytearray) -> None:
-    raw = it.topic.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    n = len(it.partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    if n < INT32S_SHORT:
-        out += PACK_INT32S[n - 1](*it.partitions)
-    else:
-        write_numbers(out, it.partitions, "i")
-    out.append(0)
-
-
 def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.replica_state = None
     it.cluster_id = None
     it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch, n = unpack_iiiibiiB(view, at)
@@ -895,7 +829,48 @@ def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_12(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic_id = ZERO_UUID
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            if n > 0:
+                end = at + n - 1
+                if end > size:
+                    raise cut_short("FetchTopic.topic")
+                fetch_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchTopic.topic")
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 33 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, n = unpack_iiqiqiB(view, at)
+                    at += 33
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        at = skip_tags(view, at, n)
+                    fetch_topic.partitions.append(fetch_partition)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.topics.append(fetch_topic)
     n = view[at]
     at += 1
@@ -909,7 +884,39 @@ def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.forgotten_topics_data = []
         for _ in range(n):
-            forgotten_topic, at = read_ForgottenTopic_12(view, at)
+            forgotten_topic = new(ForgottenTopic)
+            forgotten_topic.topic_id = ZERO_UUID
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            if n > 0:
+                end = at + n - 1
+                if end > size:
+                    raise cut_short("ForgottenTopic.topic")
+                forgotten_topic.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("ForgottenTopic.topic")
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("ForgottenTopic.partitions")
+            elif n < INT32S_SHORT:
+                forgotten_topic.partitions = list(UNPACK_INT32S[n](view, at))
+                at += n * 4
+            else:
+                forgotten_topic.partitions = read_numbers(view, at, n, "i", 4)
+                at += n * 4
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.forgotten_topics_data.append(forgotten_topic)
     n = view[at]
     at += 1
@@ -919,7 +926,7 @@ def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("FetchRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchRequest.rack_id")
@@ -943,7 +950,7 @@ def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                     end = at + n - 1
                     if end > size:
                         raise cut_short("FetchRequest.cluster_id")
-                    it.cluster_id = str(view[at:end], "utf-8", "replace")
+                    it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.cluster_id = None
@@ -964,14 +971,44 @@ def write_FetchRequest_12(it: FetchRequest, out: bytearray, splices: Splices | N
         out += pack_iiiibii(it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch)
         write_uvarint(out, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_12(fetch_topic, out)
+        raw = fetch_topic.topic.encode()
+        n = len(raw) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        out += raw
+        n = len(fetch_topic.partitions) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        for fetch_partition in fetch_topic.partitions:
+            out += pack_iiqiqi_(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
+        out.append(0)
     n = len(it.forgotten_topics_data) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
     for forgotten_topic in it.forgotten_topics_data:
-        write_ForgottenTopic_12(forgotten_topic, out)
+        raw = forgotten_topic.topic.encode()
+        n = len(raw) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        out += raw
+        n = len(forgotten_topic.partitions) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n - 1](*forgotten_topic.partitions)
+        else:
+            write_numbers(out, forgotten_topic.partitions, "i")
+        out.append(0)
     raw = it.rack_id.encode()
     n = len(raw) + 1
     if n < 128:
@@ -981,108 +1018,29 @@ def write_FetchRequest_12(it: FetchRequest, out: bytearray, splices: Splices | N
     out += raw
     if it.cluster_id is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.cluster_id is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.cluster_id.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_FetchTopic_13(view: memoryview, at: int) -> tuple[FetchTopic, int]:
-    it = new(FetchTopic)
-    size = len(view)
-    it.topic = ''
-    it.topic_id, n = unpack_uB(view, at)
-    at += 17
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("FetchTopic.partitions")
-    elif n * 33 > size - at:
-        raise cut_short("FetchTopic.partitions")
     else:
-        it.partitions = []
-        for _ in range(n):
-            fetch_partition, at = read_FetchPartition_12(view, at)
-            it.partitions.append(fetch_partition)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_FetchTopic_13(it: FetchTopic, out: bytearray) -> None:
-    n = len(it.partitions) + 1
-    if n < 128:
-        out += pack_uB(it.topic_id, n)
-    else:
-        out += pack_u(it.topic_id)
-        write_uvarint(out, n)
-    for fetch_partition in it.partitions:
-        write_FetchPartition_12(fetch_partition, out)
-    out.append(0)
-
-
-def read_ForgottenTopic_13(view: memoryview, at: int) -> tuple[ForgottenTopic, int]:
-    it = new(ForgottenTopic)
-    size = len(view)
-    it.topic = ''
-    it.topic_id, n = unpack_uB(view, at)
-    at += 17
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("ForgottenTopic.partitions")
-    elif n < INT32S_SHORT:
-        it.partitions = list(UNPACK_INT32S[n](view, at))
-        at += n * 4
-    else:
-        it.partitions = read_numbers(view, at, n, "i", 4)
-        at += n * 4
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_ForgottenTopic_13(it: ForgottenTopic, out: bytearray) -> None:
-    n = len(it.partitions) + 1
-    if n < 128:
-        out += pack_uB(it.topic_id, n)
-    else:
-        out += pack_u(it.topic_id)
-        write_uvarint(out, n)
-    if n < INT32S_SHORT:
-        out += PACK_INT32S[n - 1](*it.partitions)
-    else:
-        write_numbers(out, it.partitions, "i")
-    out.append(0)
+        n_tags = 0
+        tags = bytearray()
+        if it.cluster_id is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.cluster_id.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FetchRequest_13(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.replica_state = None
     it.cluster_id = None
     it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch, n = unpack_iiiibiiB(view, at)
@@ -1097,7 +1055,36 @@ def read_FetchRequest_13(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_13(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic = ''
+            fetch_topic.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 33 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, n = unpack_iiqiqiB(view, at)
+                    at += 33
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        at = skip_tags(view, at, n)
+                    fetch_topic.partitions.append(fetch_partition)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.topics.append(fetch_topic)
     n = view[at]
     at += 1
@@ -1111,7 +1098,27 @@ def read_FetchRequest_13(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.forgotten_topics_data = []
         for _ in range(n):
-            forgotten_topic, at = read_ForgottenTopic_13(view, at)
+            forgotten_topic = new(ForgottenTopic)
+            forgotten_topic.topic = ''
+            forgotten_topic.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("ForgottenTopic.partitions")
+            elif n < INT32S_SHORT:
+                forgotten_topic.partitions = list(UNPACK_INT32S[n](view, at))
+                at += n * 4
+            else:
+                forgotten_topic.partitions = read_numbers(view, at, n, "i", 4)
+                at += n * 4
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.forgotten_topics_data.append(forgotten_topic)
     n = view[at]
     at += 1
@@ -1121,7 +1128,7 @@ def read_FetchRequest_13(view: memoryview, at: int) -> tuple[FetchRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("FetchRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchRequest.rack_id")
@@ -1145,7 +1152,7 @@ def read_FetchRequest_13(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                     end = at + n - 1
                     if end > size:
                         raise cut_short("FetchRequest.cluster_id")
-                    it.cluster_id = str(view[at:end], "utf-8", "replace")
+                    it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.cluster_id = None
@@ -1166,14 +1173,32 @@ def write_FetchRequest_13(it: FetchRequest, out: bytearray, splices: Splices | N
         out += pack_iiiibii(it.replica_id, it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch)
         write_uvarint(out, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_13(fetch_topic, out)
+        n = len(fetch_topic.partitions) + 1
+        if n < 128:
+            out += pack_uB(fetch_topic.topic_id, n)
+        else:
+            out += pack_u(fetch_topic.topic_id)
+            write_uvarint(out, n)
+        for fetch_partition in fetch_topic.partitions:
+            out += pack_iiqiqi_(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
+        out.append(0)
     n = len(it.forgotten_topics_data) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
     for forgotten_topic in it.forgotten_topics_data:
-        write_ForgottenTopic_13(forgotten_topic, out)
+        n = len(forgotten_topic.partitions) + 1
+        if n < 128:
+            out += pack_uB(forgotten_topic.topic_id, n)
+        else:
+            out += pack_u(forgotten_topic.topic_id)
+            write_uvarint(out, n)
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n - 1](*forgotten_topic.partitions)
+        else:
+            write_numbers(out, forgotten_topic.partitions, "i")
+        out.append(0)
     raw = it.rack_id.encode()
     n = len(raw) + 1
     if n < 128:
@@ -1183,24 +1208,24 @@ def write_FetchRequest_13(it: FetchRequest, out: bytearray, splices: Splices | N
     out += raw
     if it.cluster_id is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.cluster_id is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.cluster_id.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.cluster_id is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.cluster_id.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ReplicaState_15(view: memoryview, at: int) -> tuple[ReplicaState, int]:
@@ -1219,8 +1244,8 @@ def write_ReplicaState_15(it: ReplicaState, out: bytearray) -> None:
 
 
 def read_FetchRequest_15(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.replica_id = -1
     it.cluster_id = None
     it.replica_state = None
@@ -1236,7 +1261,36 @@ def read_FetchRequest_15(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_13(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic = ''
+            fetch_topic.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 33 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, n = unpack_iiqiqiB(view, at)
+                    at += 33
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        at = skip_tags(view, at, n)
+                    fetch_topic.partitions.append(fetch_partition)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.topics.append(fetch_topic)
     n = view[at]
     at += 1
@@ -1250,7 +1304,27 @@ def read_FetchRequest_15(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.forgotten_topics_data = []
         for _ in range(n):
-            forgotten_topic, at = read_ForgottenTopic_13(view, at)
+            forgotten_topic = new(ForgottenTopic)
+            forgotten_topic.topic = ''
+            forgotten_topic.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("ForgottenTopic.partitions")
+            elif n < INT32S_SHORT:
+                forgotten_topic.partitions = list(UNPACK_INT32S[n](view, at))
+                at += n * 4
+            else:
+                forgotten_topic.partitions = read_numbers(view, at, n, "i", 4)
+                at += n * 4
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.forgotten_topics_data.append(forgotten_topic)
     n = view[at]
     at += 1
@@ -1260,7 +1334,7 @@ def read_FetchRequest_15(view: memoryview, at: int) -> tuple[FetchRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("FetchRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchRequest.rack_id")
@@ -1284,7 +1358,7 @@ def read_FetchRequest_15(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                     end = at + n - 1
                     if end > size:
                         raise cut_short("FetchRequest.cluster_id")
-                    it.cluster_id = str(view[at:end], "utf-8", "replace")
+                    it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.cluster_id = None
@@ -1307,14 +1381,32 @@ def write_FetchRequest_15(it: FetchRequest, out: bytearray, splices: Splices | N
         out += pack_iiibii(it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch)
         write_uvarint(out, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_13(fetch_topic, out)
+        n = len(fetch_topic.partitions) + 1
+        if n < 128:
+            out += pack_uB(fetch_topic.topic_id, n)
+        else:
+            out += pack_u(fetch_topic.topic_id)
+            write_uvarint(out, n)
+        for fetch_partition in fetch_topic.partitions:
+            out += pack_iiqiqi_(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
+        out.append(0)
     n = len(it.forgotten_topics_data) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
     for forgotten_topic in it.forgotten_topics_data:
-        write_ForgottenTopic_13(forgotten_topic, out)
+        n = len(forgotten_topic.partitions) + 1
+        if n < 128:
+            out += pack_uB(forgotten_topic.topic_id, n)
+        else:
+            out += pack_u(forgotten_topic.topic_id)
+            write_uvarint(out, n)
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n - 1](*forgotten_topic.partitions)
+        else:
+            write_numbers(out, forgotten_topic.partitions, "i")
+        out.append(0)
     raw = it.rack_id.encode()
     n = len(raw) + 1
     if n < 128:
@@ -1324,118 +1416,36 @@ def write_FetchRequest_15(it: FetchRequest, out: bytearray, splices: Splices | N
     out += raw
     if it.cluster_id is None and it.replica_state is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.cluster_id is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.cluster_id.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.replica_state is not None and it.replica_state != ReplicaState():
-        n_tags += 1
-        tag = bytearray()
-        write_ReplicaState_15(it.replica_state, tag)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_FetchPartition_17(view: memoryview, at: int) -> tuple[FetchPartition, int]:
-    it = new(FetchPartition)
-    it.high_watermark = 9223372036854775807
-    it.replica_directory_id = ZERO_UUID
-    it.partition, it.current_leader_epoch, it.fetch_offset, it.last_fetched_epoch, it.log_start_offset, it.partition_max_bytes, n = unpack_iiqiqiB(view, at)
-    at += 33
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        for _ in range(n):
-            tag, at = read_uvarint(view, at)
-            n, at = read_uvarint(view, at)
-            stop = at + n
-            if stop > len(view):
-                raise cut_short("a tagged field")
-            if tag == 0:
-                (it.replica_directory_id,) = unpack_u(view, at)
-                at += 16
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.cluster_id is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.cluster_id.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
             else:
-                at = stop
-            if at != stop:
-                raise wrong_size(f"{tag} of FetchPartition")
-    return it, at
-
-
-def write_FetchPartition_17(it: FetchPartition, out: bytearray) -> None:
-    out += pack_iiqiqi(it.partition, it.current_leader_epoch, it.fetch_offset, it.last_fetched_epoch, it.log_start_offset, it.partition_max_bytes)
-    if not (it.replica_directory_id != ZERO_UUID):
-        out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.replica_directory_id != ZERO_UUID:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_u(it.replica_directory_id)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_FetchTopic_17(view: memoryview, at: int) -> tuple[FetchTopic, int]:
-    it = new(FetchTopic)
-    size = len(view)
-    it.topic = ''
-    it.topic_id, n = unpack_uB(view, at)
-    at += 17
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("FetchTopic.partitions")
-    elif n * 33 > size - at:
-        raise cut_short("FetchTopic.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            fetch_partition, at = read_FetchPartition_17(view, at)
-            it.partitions.append(fetch_partition)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_FetchTopic_17(it: FetchTopic, out: bytearray) -> None:
-    n = len(it.partitions) + 1
-    if n < 128:
-        out += pack_uB(it.topic_id, n)
-    else:
-        out += pack_u(it.topic_id)
-        write_uvarint(out, n)
-    for fetch_partition in it.partitions:
-        write_FetchPartition_17(fetch_partition, out)
-    out.append(0)
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.replica_state is not None and it.replica_state != ReplicaState():
+            n_tags += 1
+            tag = bytearray()
+            write_ReplicaState_15(it.replica_state, tag)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FetchRequest_17(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.replica_id = -1
     it.cluster_id = None
     it.replica_state = None
@@ -1451,7 +1461,48 @@ def read_FetchRequest_17(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_17(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic = ''
+            fetch_topic.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 33 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, n = unpack_iiqiqiB(view, at)
+                    at += 33
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        for _ in range(n):
+                            tag, at = read_uvarint(view, at)
+                            n, at = read_uvarint(view, at)
+                            stop = at + n
+                            if stop > len(view):
+                                raise cut_short("a tagged field")
+                            if tag == 0:
+                                (fetch_partition.replica_directory_id,) = unpack_u(view, at)
+                                at += 16
+                            else:
+                                at = stop
+                            if at != stop:
+                                raise wrong_size(f"{tag} of FetchPartition")
+                    fetch_topic.partitions.append(fetch_partition)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.topics.append(fetch_topic)
     n = view[at]
     at += 1
@@ -1465,7 +1516,27 @@ def read_FetchRequest_17(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.forgotten_topics_data = []
         for _ in range(n):
-            forgotten_topic, at = read_ForgottenTopic_13(view, at)
+            forgotten_topic = new(ForgottenTopic)
+            forgotten_topic.topic = ''
+            forgotten_topic.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("ForgottenTopic.partitions")
+            elif n < INT32S_SHORT:
+                forgotten_topic.partitions = list(UNPACK_INT32S[n](view, at))
+                at += n * 4
+            else:
+                forgotten_topic.partitions = read_numbers(view, at, n, "i", 4)
+                at += n * 4
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.forgotten_topics_data.append(forgotten_topic)
     n = view[at]
     at += 1
@@ -1475,7 +1546,7 @@ def read_FetchRequest_17(view: memoryview, at: int) -> tuple[FetchRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("FetchRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchRequest.rack_id")
@@ -1499,7 +1570,7 @@ def read_FetchRequest_17(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                     end = at + n - 1
                     if end > size:
                         raise cut_short("FetchRequest.cluster_id")
-                    it.cluster_id = str(view[at:end], "utf-8", "replace")
+                    it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.cluster_id = None
@@ -1522,14 +1593,46 @@ def write_FetchRequest_17(it: FetchRequest, out: bytearray, splices: Splices | N
         out += pack_iiibii(it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch)
         write_uvarint(out, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_17(fetch_topic, out)
+        n = len(fetch_topic.partitions) + 1
+        if n < 128:
+            out += pack_uB(fetch_topic.topic_id, n)
+        else:
+            out += pack_u(fetch_topic.topic_id)
+            write_uvarint(out, n)
+        for fetch_partition in fetch_topic.partitions:
+            out += pack_iiqiqi(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
+            if not (fetch_partition.replica_directory_id != ZERO_UUID):
+                out.append(0)
+            else:
+                n_tags = 0
+                tags = bytearray()
+                if fetch_partition.replica_directory_id != ZERO_UUID:
+                    n_tags += 1
+                    tag = bytearray()
+                    tag += pack_u(fetch_partition.replica_directory_id)
+                    write_uvarint(tags, 0)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                write_uvarint(out, n_tags)
+                out += tags
+        out.append(0)
     n = len(it.forgotten_topics_data) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
     for forgotten_topic in it.forgotten_topics_data:
-        write_ForgottenTopic_13(forgotten_topic, out)
+        n = len(forgotten_topic.partitions) + 1
+        if n < 128:
+            out += pack_uB(forgotten_topic.topic_id, n)
+        else:
+            out += pack_u(forgotten_topic.topic_id)
+            write_uvarint(out, n)
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n - 1](*forgotten_topic.partitions)
+        else:
+            write_numbers(out, forgotten_topic.partitions, "i")
+        out.append(0)
     raw = it.rack_id.encode()
     n = len(raw) + 1
     if n < 128:
@@ -1539,128 +1642,36 @@ def write_FetchRequest_17(it: FetchRequest, out: bytearray, splices: Splices | N
     out += raw
     if it.cluster_id is None and it.replica_state is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.cluster_id is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.cluster_id.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.replica_state is not None and it.replica_state != ReplicaState():
-        n_tags += 1
-        tag = bytearray()
-        write_ReplicaState_15(it.replica_state, tag)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_FetchPartition_18(view: memoryview, at: int) -> tuple[FetchPartition, int]:
-    it = new(FetchPartition)
-    it.replica_directory_id = ZERO_UUID
-    it.high_watermark = 9223372036854775807
-    it.partition, it.current_leader_epoch, it.fetch_offset, it.last_fetched_epoch, it.log_start_offset, it.partition_max_bytes, n = unpack_iiqiqiB(view, at)
-    at += 33
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        for _ in range(n):
-            tag, at = read_uvarint(view, at)
-            n, at = read_uvarint(view, at)
-            stop = at + n
-            if stop > len(view):
-                raise cut_short("a tagged field")
-            if tag == 0:
-                (it.replica_directory_id,) = unpack_u(view, at)
-                at += 16
-            elif tag == 1:
-                (it.high_watermark,) = unpack_q(view, at)
-                at += 8
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.cluster_id is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.cluster_id.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
             else:
-                at = stop
-            if at != stop:
-                raise wrong_size(f"{tag} of FetchPartition")
-    return it, at
-
-
-def write_FetchPartition_18(it: FetchPartition, out: bytearray) -> None:
-    out += pack_iiqiqi(it.partition, it.current_leader_epoch, it.fetch_offset, it.last_fetched_epoch, it.log_start_offset, it.partition_max_bytes)
-    if not (it.replica_directory_id != ZERO_UUID) and not (it.high_watermark != 9223372036854775807):
-        out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.replica_directory_id != ZERO_UUID:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_u(it.replica_directory_id)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.high_watermark != 9223372036854775807:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_q(it.high_watermark)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_FetchTopic_18(view: memoryview, at: int) -> tuple[FetchTopic, int]:
-    it = new(FetchTopic)
-    size = len(view)
-    it.topic = ''
-    it.topic_id, n = unpack_uB(view, at)
-    at += 17
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("FetchTopic.partitions")
-    elif n * 33 > size - at:
-        raise cut_short("FetchTopic.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            fetch_partition, at = read_FetchPartition_18(view, at)
-            it.partitions.append(fetch_partition)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_FetchTopic_18(it: FetchTopic, out: bytearray) -> None:
-    n = len(it.partitions) + 1
-    if n < 128:
-        out += pack_uB(it.topic_id, n)
-    else:
-        out += pack_u(it.topic_id)
-        write_uvarint(out, n)
-    for fetch_partition in it.partitions:
-        write_FetchPartition_18(fetch_partition, out)
-    out.append(0)
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.replica_state is not None and it.replica_state != ReplicaState():
+            n_tags += 1
+            tag = bytearray()
+            write_ReplicaState_15(it.replica_state, tag)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FetchRequest_18(view: memoryview, at: int) -> tuple[FetchRequest, int]:
-    it = new(FetchRequest)
     size = len(view)
+    it = new(FetchRequest)
     it.replica_id = -1
     it.cluster_id = None
     it.replica_state = None
@@ -1676,7 +1687,51 @@ def read_FetchRequest_18(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.topics = []
         for _ in range(n):
-            fetch_topic, at = read_FetchTopic_18(view, at)
+            fetch_topic = new(FetchTopic)
+            fetch_topic.topic = ''
+            fetch_topic.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("FetchTopic.partitions")
+            elif n * 33 > size - at:
+                raise cut_short("FetchTopic.partitions")
+            else:
+                fetch_topic.partitions = []
+                for _ in range(n):
+                    fetch_partition = new(FetchPartition)
+                    fetch_partition.replica_directory_id = ZERO_UUID
+                    fetch_partition.high_watermark = 9223372036854775807
+                    fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, n = unpack_iiqiqiB(view, at)
+                    at += 33
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        for _ in range(n):
+                            tag, at = read_uvarint(view, at)
+                            n, at = read_uvarint(view, at)
+                            stop = at + n
+                            if stop > len(view):
+                                raise cut_short("a tagged field")
+                            if tag == 0:
+                                (fetch_partition.replica_directory_id,) = unpack_u(view, at)
+                                at += 16
+                            elif tag == 1:
+                                (fetch_partition.high_watermark,) = unpack_q(view, at)
+                                at += 8
+                            else:
+                                at = stop
+                            if at != stop:
+                                raise wrong_size(f"{tag} of FetchPartition")
+                    fetch_topic.partitions.append(fetch_partition)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.topics.append(fetch_topic)
     n = view[at]
     at += 1
@@ -1690,7 +1745,27 @@ def read_FetchRequest_18(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     else:
         it.forgotten_topics_data = []
         for _ in range(n):
-            forgotten_topic, at = read_ForgottenTopic_13(view, at)
+            forgotten_topic = new(ForgottenTopic)
+            forgotten_topic.topic = ''
+            forgotten_topic.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("ForgottenTopic.partitions")
+            elif n < INT32S_SHORT:
+                forgotten_topic.partitions = list(UNPACK_INT32S[n](view, at))
+                at += n * 4
+            else:
+                forgotten_topic.partitions = read_numbers(view, at, n, "i", 4)
+                at += n * 4
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.forgotten_topics_data.append(forgotten_topic)
     n = view[at]
     at += 1
@@ -1700,7 +1775,7 @@ def read_FetchRequest_18(view: memoryview, at: int) -> tuple[FetchRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("FetchRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchRequest.rack_id")
@@ -1724,7 +1799,7 @@ def read_FetchRequest_18(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                     end = at + n - 1
                     if end > size:
                         raise cut_short("FetchRequest.cluster_id")
-                    it.cluster_id = str(view[at:end], "utf-8", "replace")
+                    it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.cluster_id = None
@@ -1747,14 +1822,53 @@ def write_FetchRequest_18(it: FetchRequest, out: bytearray, splices: Splices | N
         out += pack_iiibii(it.max_wait_ms, it.min_bytes, it.max_bytes, it.isolation_level, it.session_id, it.session_epoch)
         write_uvarint(out, n)
     for fetch_topic in it.topics:
-        write_FetchTopic_18(fetch_topic, out)
+        n = len(fetch_topic.partitions) + 1
+        if n < 128:
+            out += pack_uB(fetch_topic.topic_id, n)
+        else:
+            out += pack_u(fetch_topic.topic_id)
+            write_uvarint(out, n)
+        for fetch_partition in fetch_topic.partitions:
+            out += pack_iiqiqi(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes)
+            if not (fetch_partition.replica_directory_id != ZERO_UUID) and not (fetch_partition.high_watermark != 9223372036854775807):
+                out.append(0)
+            else:
+                n_tags = 0
+                tags = bytearray()
+                if fetch_partition.replica_directory_id != ZERO_UUID:
+                    n_tags += 1
+                    tag = bytearray()
+                    tag += pack_u(fetch_partition.replica_directory_id)
+                    write_uvarint(tags, 0)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                if fetch_partition.high_watermark != 9223372036854775807:
+                    n_tags += 1
+                    tag = bytearray()
+                    tag += pack_q(fetch_partition.high_watermark)
+                    write_uvarint(tags, 1)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                write_uvarint(out, n_tags)
+                out += tags
+        out.append(0)
     n = len(it.forgotten_topics_data) + 1
     if n < 128:
         out.append(n)
     else:
         write_uvarint(out, n)
     for forgotten_topic in it.forgotten_topics_data:
-        write_ForgottenTopic_13(forgotten_topic, out)
+        n = len(forgotten_topic.partitions) + 1
+        if n < 128:
+            out += pack_uB(forgotten_topic.topic_id, n)
+        else:
+            out += pack_u(forgotten_topic.topic_id)
+            write_uvarint(out, n)
+        if n < INT32S_SHORT:
+            out += PACK_INT32S[n - 1](*forgotten_topic.partitions)
+        else:
+            write_numbers(out, forgotten_topic.partitions, "i")
+        out.append(0)
     raw = it.rack_id.encode()
     n = len(raw) + 1
     if n < 128:
@@ -1764,147 +1878,36 @@ def write_FetchRequest_18(it: FetchRequest, out: bytearray, splices: Splices | N
     out += raw
     if it.cluster_id is None and it.replica_state is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.cluster_id is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.cluster_id.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.replica_state is not None and it.replica_state != ReplicaState():
-        n_tags += 1
-        tag = bytearray()
-        write_ReplicaState_15(it.replica_state, tag)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_AbortedTransaction_4(view: memoryview, at: int) -> tuple[AbortedTransaction, int]:
-    it = new(AbortedTransaction)
-    it.producer_id, it.first_offset = unpack_qq(view, at)
-    at += 16
-    return it, at
-
-
-def write_AbortedTransaction_4(it: AbortedTransaction, out: bytearray) -> None:
-    out += pack_qq(it.producer_id, it.first_offset)
-
-
-def read_PartitionData_4(view: memoryview, at: int) -> tuple[PartitionData, int]:
-    it = new(PartitionData)
-    size = len(view)
-    it.log_start_offset = -1
-    it.diverging_epoch = None
-    it.current_leader = None
-    it.snapshot_id = None
-    it.preferred_read_replica = -1
-    it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, n = unpack_ihqqi(view, at)
-    at += 26
-    if n < 0:
-        it.aborted_transactions = None
-    elif n * 16 > size - at:
-        raise cut_short("PartitionData.aborted_transactions")
     else:
-        it.aborted_transactions = []
-        for _ in range(n):
-            aborted_transaction, at = read_AbortedTransaction_4(view, at)
-            it.aborted_transactions.append(aborted_transaction)
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("PartitionData.records")
-        it.records = view[at:end]
-        at = end
-    else:
-        it.records = None
-    return it, at
-
-
-def write_PartitionData_4(it: PartitionData, out: bytearray, splices: Splices | None) -> None:
-    if it.diverging_epoch is not None and it.diverging_epoch != EpochEndOffset():
-        raise no_place("PartitionData.diverging_epoch")
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        raise no_place("PartitionData.current_leader")
-    if it.snapshot_id is not None and it.snapshot_id != SnapshotId():
-        raise no_place("PartitionData.snapshot_id")
-    if it.preferred_read_replica != -1:
-        raise no_place("PartitionData.preferred_read_replica")
-    if it.aborted_transactions is None:
-        n = -1
-    else:
-        n = len(it.aborted_transactions)
-    out += pack_ihqqi(it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, n)
-    if it.aborted_transactions:
-        for aborted_transaction in it.aborted_transactions:
-            write_AbortedTransaction_4(aborted_transaction, out)
-    records = it.records
-    if records is None:
-        n = -1
-    elif isinstance(records, BUFFERS):
-        n = len(records)
-    else:
-        n = records.size
-    out += pack_i(n)
-    if records is not None:
-        write_records(out, records, splices)
-
-
-def read_FetchableTopicResponse_4(view: memoryview, at: int) -> tuple[FetchableTopicResponse, int]:
-    it = new(FetchableTopicResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("FetchableTopicResponse.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("FetchableTopicResponse.topic")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("FetchableTopicResponse.partitions")
-    elif n * 30 > size - at:
-        raise cut_short("FetchableTopicResponse.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            partition_data, at = read_PartitionData_4(view, at)
-            it.partitions.append(partition_data)
-    return it, at
-
-
-def write_FetchableTopicResponse_4(it: FetchableTopicResponse, out: bytearray, splices: Splices | None) -> None:
-    raw = it.topic.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partitions)
-    out += pack_i(n)
-    for partition_data in it.partitions:
-        write_PartitionData_4(partition_data, out, splices)
+        n_tags = 0
+        tags = bytearray()
+        if it.cluster_id is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.cluster_id.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.replica_state is not None and it.replica_state != ReplicaState():
+            n_tags += 1
+            tag = bytearray()
+            write_ReplicaState_15(it.replica_state, tag)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FetchResponse_4(view: memoryview, at: int) -> tuple[FetchResponse, int]:
-    it = new(FetchResponse)
     size = len(view)
+    it = new(FetchResponse)
     it.error_code = 0
     it.session_id = 0
     it.node_endpoints = []
@@ -1917,7 +1920,57 @@ def read_FetchResponse_4(view: memoryview, at: int) -> tuple[FetchResponse, int]
     else:
         it.responses = []
         for _ in range(n):
-            fetchable_topic_response, at = read_FetchableTopicResponse_4(view, at)
+            fetchable_topic_response = new(FetchableTopicResponse)
+            fetchable_topic_response.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchableTopicResponse.topic")
+                fetchable_topic_response.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchableTopicResponse.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchableTopicResponse.partitions")
+            elif n * 30 > size - at:
+                raise cut_short("FetchableTopicResponse.partitions")
+            else:
+                fetchable_topic_response.partitions = []
+                for _ in range(n):
+                    partition_data = new(PartitionData)
+                    partition_data.log_start_offset = -1
+                    partition_data.diverging_epoch = None
+                    partition_data.current_leader = None
+                    partition_data.snapshot_id = None
+                    partition_data.preferred_read_replica = -1
+                    partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, n = unpack_ihqqi(view, at)
+                    at += 26
+                    if n < 0:
+                        partition_data.aborted_transactions = None
+                    elif n * 16 > size - at:
+                        raise cut_short("PartitionData.aborted_transactions")
+                    else:
+                        partition_data.aborted_transactions = []
+                        for _ in range(n):
+                            aborted_transaction = new(AbortedTransaction)
+                            aborted_transaction.producer_id, aborted_transaction.first_offset = unpack_qq(view, at)
+                            at += 16
+                            partition_data.aborted_transactions.append(aborted_transaction)
+                    (n,) = unpack_i(view, at)
+                    at += 4
+                    if n >= 0:
+                        end = at + n
+                        if end > size:
+                            raise cut_short("PartitionData.records")
+                        partition_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_data.records = None
+                    fetchable_topic_response.partitions.append(partition_data)
             it.responses.append(fetchable_topic_response)
     return it, at
 
@@ -1930,111 +1983,44 @@ def write_FetchResponse_4(it: FetchResponse, out: bytearray, splices: Splices | 
     n = len(it.responses)
     out += pack_ii(it.throttle_time_ms, n)
     for fetchable_topic_response in it.responses:
-        write_FetchableTopicResponse_4(fetchable_topic_response, out, splices)
-
-
-def read_PartitionData_5(view: memoryview, at: int) -> tuple[PartitionData, int]:
-    it = new(PartitionData)
-    size = len(view)
-    it.diverging_epoch = None
-    it.current_leader = None
-    it.snapshot_id = None
-    it.preferred_read_replica = -1
-    it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, it.log_start_offset, n = unpack_ihqqqi(view, at)
-    at += 34
-    if n < 0:
-        it.aborted_transactions = None
-    elif n * 16 > size - at:
-        raise cut_short("PartitionData.aborted_transactions")
-    else:
-        it.aborted_transactions = []
-        for _ in range(n):
-            aborted_transaction, at = read_AbortedTransaction_4(view, at)
-            it.aborted_transactions.append(aborted_transaction)
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("PartitionData.records")
-        it.records = view[at:end]
-        at = end
-    else:
-        it.records = None
-    return it, at
-
-
-def write_PartitionData_5(it: PartitionData, out: bytearray, splices: Splices | None) -> None:
-    if it.diverging_epoch is not None and it.diverging_epoch != EpochEndOffset():
-        raise no_place("PartitionData.diverging_epoch")
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        raise no_place("PartitionData.current_leader")
-    if it.snapshot_id is not None and it.snapshot_id != SnapshotId():
-        raise no_place("PartitionData.snapshot_id")
-    if it.preferred_read_replica != -1:
-        raise no_place("PartitionData.preferred_read_replica")
-    if it.aborted_transactions is None:
-        n = -1
-    else:
-        n = len(it.aborted_transactions)
-    out += pack_ihqqqi(it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, it.log_start_offset, n)
-    if it.aborted_transactions:
-        for aborted_transaction in it.aborted_transactions:
-            write_AbortedTransaction_4(aborted_transaction, out)
-    records = it.records
-    if records is None:
-        n = -1
-    elif isinstance(records, BUFFERS):
-        n = len(records)
-    else:
-        n = records.size
-    out += pack_i(n)
-    if records is not None:
-        write_records(out, records, splices)
-
-
-def read_FetchableTopicResponse_5(view: memoryview, at: int) -> tuple[FetchableTopicResponse, int]:
-    it = new(FetchableTopicResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("FetchableTopicResponse.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("FetchableTopicResponse.topic")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("FetchableTopicResponse.partitions")
-    elif n * 38 > size - at:
-        raise cut_short("FetchableTopicResponse.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            partition_data, at = read_PartitionData_5(view, at)
-            it.partitions.append(partition_data)
-    return it, at
-
-
-def write_FetchableTopicResponse_5(it: FetchableTopicResponse, out: bytearray, splices: Splices | None) -> None:
-    raw = it.topic.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partitions)
-    out += pack_i(n)
-    for partition_data in it.partitions:
-        write_PartitionData_5(partition_data, out, splices)
+        raw = fetchable_topic_response.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetchable_topic_response.partitions)
+        out += pack_i(n)
+        for partition_data in fetchable_topic_response.partitions:
+            if partition_data.diverging_epoch is not None and partition_data.diverging_epoch != EpochEndOffset():
+                raise no_place("PartitionData.diverging_epoch")
+            if partition_data.current_leader is not None and partition_data.current_leader != LeaderIdAndEpoch():
+                raise no_place("PartitionData.current_leader")
+            if partition_data.snapshot_id is not None and partition_data.snapshot_id != SnapshotId():
+                raise no_place("PartitionData.snapshot_id")
+            if partition_data.preferred_read_replica != -1:
+                raise no_place("PartitionData.preferred_read_replica")
+            if partition_data.aborted_transactions is None:
+                n = -1
+            else:
+                n = len(partition_data.aborted_transactions)
+            out += pack_ihqqi(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, n)
+            if partition_data.aborted_transactions:
+                for aborted_transaction in partition_data.aborted_transactions:
+                    out += pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset)
+            records = partition_data.records
+            if records is None:
+                n = -1
+            elif isinstance(records, BUFFERS):
+                n = len(records)
+            else:
+                n = records.size
+            out += pack_i(n)
+            if records is not None:
+                write_records(out, records, splices)
 
 
 def read_FetchResponse_5(view: memoryview, at: int) -> tuple[FetchResponse, int]:
-    it = new(FetchResponse)
     size = len(view)
+    it = new(FetchResponse)
     it.error_code = 0
     it.session_id = 0
     it.node_endpoints = []
@@ -2047,7 +2033,56 @@ def read_FetchResponse_5(view: memoryview, at: int) -> tuple[FetchResponse, int]
     else:
         it.responses = []
         for _ in range(n):
-            fetchable_topic_response, at = read_FetchableTopicResponse_5(view, at)
+            fetchable_topic_response = new(FetchableTopicResponse)
+            fetchable_topic_response.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchableTopicResponse.topic")
+                fetchable_topic_response.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchableTopicResponse.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchableTopicResponse.partitions")
+            elif n * 38 > size - at:
+                raise cut_short("FetchableTopicResponse.partitions")
+            else:
+                fetchable_topic_response.partitions = []
+                for _ in range(n):
+                    partition_data = new(PartitionData)
+                    partition_data.diverging_epoch = None
+                    partition_data.current_leader = None
+                    partition_data.snapshot_id = None
+                    partition_data.preferred_read_replica = -1
+                    partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n = unpack_ihqqqi(view, at)
+                    at += 34
+                    if n < 0:
+                        partition_data.aborted_transactions = None
+                    elif n * 16 > size - at:
+                        raise cut_short("PartitionData.aborted_transactions")
+                    else:
+                        partition_data.aborted_transactions = []
+                        for _ in range(n):
+                            aborted_transaction = new(AbortedTransaction)
+                            aborted_transaction.producer_id, aborted_transaction.first_offset = unpack_qq(view, at)
+                            at += 16
+                            partition_data.aborted_transactions.append(aborted_transaction)
+                    (n,) = unpack_i(view, at)
+                    at += 4
+                    if n >= 0:
+                        end = at + n
+                        if end > size:
+                            raise cut_short("PartitionData.records")
+                        partition_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_data.records = None
+                    fetchable_topic_response.partitions.append(partition_data)
             it.responses.append(fetchable_topic_response)
     return it, at
 
@@ -2060,12 +2095,44 @@ def write_FetchResponse_5(it: FetchResponse, out: bytearray, splices: Splices | 
     n = len(it.responses)
     out += pack_ii(it.throttle_time_ms, n)
     for fetchable_topic_response in it.responses:
-        write_FetchableTopicResponse_5(fetchable_topic_response, out, splices)
+        raw = fetchable_topic_response.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetchable_topic_response.partitions)
+        out += pack_i(n)
+        for partition_data in fetchable_topic_response.partitions:
+            if partition_data.diverging_epoch is not None and partition_data.diverging_epoch != EpochEndOffset():
+                raise no_place("PartitionData.diverging_epoch")
+            if partition_data.current_leader is not None and partition_data.current_leader != LeaderIdAndEpoch():
+                raise no_place("PartitionData.current_leader")
+            if partition_data.snapshot_id is not None and partition_data.snapshot_id != SnapshotId():
+                raise no_place("PartitionData.snapshot_id")
+            if partition_data.preferred_read_replica != -1:
+                raise no_place("PartitionData.preferred_read_replica")
+            if partition_data.aborted_transactions is None:
+                n = -1
+            else:
+                n = len(partition_data.aborted_transactions)
+            out += pack_ihqqqi(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n)
+            if partition_data.aborted_transactions:
+                for aborted_transaction in partition_data.aborted_transactions:
+                    out += pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset)
+            records = partition_data.records
+            if records is None:
+                n = -1
+            elif isinstance(records, BUFFERS):
+                n = len(records)
+            else:
+                n = records.size
+            out += pack_i(n)
+            if records is not None:
+                write_records(out, records, splices)
 
 
 def read_FetchResponse_7(view: memoryview, at: int) -> tuple[FetchResponse, int]:
-    it = new(FetchResponse)
     size = len(view)
+    it = new(FetchResponse)
     it.node_endpoints = []
     it.throttle_time_ms, it.error_code, it.session_id, n = unpack_ihii(view, at)
     at += 14
@@ -2076,7 +2143,56 @@ def read_FetchResponse_7(view: memoryview, at: int) -> tuple[FetchResponse, int]
     else:
         it.responses = []
         for _ in range(n):
-            fetchable_topic_response, at = read_FetchableTopicResponse_5(view, at)
+            fetchable_topic_response = new(FetchableTopicResponse)
+            fetchable_topic_response.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchableTopicResponse.topic")
+                fetchable_topic_response.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchableTopicResponse.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchableTopicResponse.partitions")
+            elif n * 38 > size - at:
+                raise cut_short("FetchableTopicResponse.partitions")
+            else:
+                fetchable_topic_response.partitions = []
+                for _ in range(n):
+                    partition_data = new(PartitionData)
+                    partition_data.diverging_epoch = None
+                    partition_data.current_leader = None
+                    partition_data.snapshot_id = None
+                    partition_data.preferred_read_replica = -1
+                    partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n = unpack_ihqqqi(view, at)
+                    at += 34
+                    if n < 0:
+                        partition_data.aborted_transactions = None
+                    elif n * 16 > size - at:
+                        raise cut_short("PartitionData.aborted_transactions")
+                    else:
+                        partition_data.aborted_transactions = []
+                        for _ in range(n):
+                            aborted_transaction = new(AbortedTransaction)
+                            aborted_transaction.producer_id, aborted_transaction.first_offset = unpack_qq(view, at)
+                            at += 16
+                            partition_data.aborted_transactions.append(aborted_transaction)
+                    (n,) = unpack_i(view, at)
+                    at += 4
+                    if n >= 0:
+                        end = at + n
+                        if end > size:
+                            raise cut_short("PartitionData.records")
+                        partition_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_data.records = None
+                    fetchable_topic_response.partitions.append(partition_data)
             it.responses.append(fetchable_topic_response)
     return it, at
 
@@ -2087,108 +2203,44 @@ def write_FetchResponse_7(it: FetchResponse, out: bytearray, splices: Splices | 
     n = len(it.responses)
     out += pack_ihii(it.throttle_time_ms, it.error_code, it.session_id, n)
     for fetchable_topic_response in it.responses:
-        write_FetchableTopicResponse_5(fetchable_topic_response, out, splices)
-
-
-def read_PartitionData_11(view: memoryview, at: int) -> tuple[PartitionData, int]:
-    it = new(PartitionData)
-    size = len(view)
-    it.diverging_epoch = None
-    it.current_leader = None
-    it.snapshot_id = None
-    it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, it.log_start_offset, n = unpack_ihqqqi(view, at)
-    at += 34
-    if n < 0:
-        it.aborted_transactions = None
-    elif n * 16 > size - at:
-        raise cut_short("PartitionData.aborted_transactions")
-    else:
-        it.aborted_transactions = []
-        for _ in range(n):
-            aborted_transaction, at = read_AbortedTransaction_4(view, at)
-            it.aborted_transactions.append(aborted_transaction)
-    it.preferred_read_replica, n = unpack_ii(view, at)
-    at += 8
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("PartitionData.records")
-        it.records = view[at:end]
-        at = end
-    else:
-        it.records = None
-    return it, at
-
-
-def write_PartitionData_11(it: PartitionData, out: bytearray, splices: Splices | None) -> None:
-    if it.diverging_epoch is not None and it.diverging_epoch != EpochEndOffset():
-        raise no_place("PartitionData.diverging_epoch")
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        raise no_place("PartitionData.current_leader")
-    if it.snapshot_id is not None and it.snapshot_id != SnapshotId():
-        raise no_place("PartitionData.snapshot_id")
-    if it.aborted_transactions is None:
-        n = -1
-    else:
-        n = len(it.aborted_transactions)
-    out += pack_ihqqqi(it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, it.log_start_offset, n)
-    if it.aborted_transactions:
-        for aborted_transaction in it.aborted_transactions:
-            write_AbortedTransaction_4(aborted_transaction, out)
-    records = it.records
-    if records is None:
-        n = -1
-    elif isinstance(records, BUFFERS):
-        n = len(records)
-    else:
-        n = records.size
-    out += pack_ii(it.preferred_read_replica, n)
-    if records is not None:
-        write_records(out, records, splices)
-
-
-def read_FetchableTopicResponse_11(view: memoryview, at: int) -> tuple[FetchableTopicResponse, int]:
-    it = new(FetchableTopicResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("FetchableTopicResponse.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("FetchableTopicResponse.topic")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("FetchableTopicResponse.partitions")
-    elif n * 42 > size - at:
-        raise cut_short("FetchableTopicResponse.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            partition_data, at = read_PartitionData_11(view, at)
-            it.partitions.append(partition_data)
-    return it, at
-
-
-def write_FetchableTopicResponse_11(it: FetchableTopicResponse, out: bytearray, splices: Splices | None) -> None:
-    raw = it.topic.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partitions)
-    out += pack_i(n)
-    for partition_data in it.partitions:
-        write_PartitionData_11(partition_data, out, splices)
+        raw = fetchable_topic_response.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetchable_topic_response.partitions)
+        out += pack_i(n)
+        for partition_data in fetchable_topic_response.partitions:
+            if partition_data.diverging_epoch is not None and partition_data.diverging_epoch != EpochEndOffset():
+                raise no_place("PartitionData.diverging_epoch")
+            if partition_data.current_leader is not None and partition_data.current_leader != LeaderIdAndEpoch():
+                raise no_place("PartitionData.current_leader")
+            if partition_data.snapshot_id is not None and partition_data.snapshot_id != SnapshotId():
+                raise no_place("PartitionData.snapshot_id")
+            if partition_data.preferred_read_replica != -1:
+                raise no_place("PartitionData.preferred_read_replica")
+            if partition_data.aborted_transactions is None:
+                n = -1
+            else:
+                n = len(partition_data.aborted_transactions)
+            out += pack_ihqqqi(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n)
+            if partition_data.aborted_transactions:
+                for aborted_transaction in partition_data.aborted_transactions:
+                    out += pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset)
+            records = partition_data.records
+            if records is None:
+                n = -1
+            elif isinstance(records, BUFFERS):
+                n = len(records)
+            else:
+                n = records.size
+            out += pack_i(n)
+            if records is not None:
+                write_records(out, records, splices)
 
 
 def read_FetchResponse_11(view: memoryview, at: int) -> tuple[FetchResponse, int]:
-    it = new(FetchResponse)
     size = len(view)
+    it = new(FetchResponse)
     it.node_endpoints = []
     it.throttle_time_ms, it.error_code, it.session_id, n = unpack_ihii(view, at)
     at += 14
@@ -2199,7 +2251,55 @@ def read_FetchResponse_11(view: memoryview, at: int) -> tuple[FetchResponse, int
     else:
         it.responses = []
         for _ in range(n):
-            fetchable_topic_response, at = read_FetchableTopicResponse_11(view, at)
+            fetchable_topic_response = new(FetchableTopicResponse)
+            fetchable_topic_response.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("FetchableTopicResponse.topic")
+                fetchable_topic_response.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchableTopicResponse.topic")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("FetchableTopicResponse.partitions")
+            elif n * 42 > size - at:
+                raise cut_short("FetchableTopicResponse.partitions")
+            else:
+                fetchable_topic_response.partitions = []
+                for _ in range(n):
+                    partition_data = new(PartitionData)
+                    partition_data.diverging_epoch = None
+                    partition_data.current_leader = None
+                    partition_data.snapshot_id = None
+                    partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n = unpack_ihqqqi(view, at)
+                    at += 34
+                    if n < 0:
+                        partition_data.aborted_transactions = None
+                    elif n * 16 > size - at:
+                        raise cut_short("PartitionData.aborted_transactions")
+                    else:
+                        partition_data.aborted_transactions = []
+                        for _ in range(n):
+                            aborted_transaction = new(AbortedTransaction)
+                            aborted_transaction.producer_id, aborted_transaction.first_offset = unpack_qq(view, at)
+                            at += 16
+                            partition_data.aborted_transactions.append(aborted_transaction)
+                    partition_data.preferred_read_replica, n = unpack_ii(view, at)
+                    at += 8
+                    if n >= 0:
+                        end = at + n
+                        if end > size:
+                            raise cut_short("PartitionData.records")
+                        partition_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_data.records = None
+                    fetchable_topic_response.partitions.append(partition_data)
             it.responses.append(fetchable_topic_response)
     return it, at
 
@@ -2210,22 +2310,37 @@ def write_FetchResponse_11(it: FetchResponse, out: bytearray, splices: Splices |
     n = len(it.responses)
     out += pack_ihii(it.throttle_time_ms, it.error_code, it.session_id, n)
     for fetchable_topic_response in it.responses:
-        write_FetchableTopicResponse_11(fetchable_topic_response, out, splices)
-
-
-def read_AbortedTransaction_12(view: memoryview, at: int) -> tuple[AbortedTransaction, int]:
-    it = new(AbortedTransaction)
-    it.producer_id, it.first_offset, n = unpack_qqB(view, at)
-    at += 17
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_AbortedTransaction_12(it: AbortedTransaction, out: bytearray) -> None:
-    out += pack_qq_(it.producer_id, it.first_offset)
+        raw = fetchable_topic_response.topic.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(fetchable_topic_response.partitions)
+        out += pack_i(n)
+        for partition_data in fetchable_topic_response.partitions:
+            if partition_data.diverging_epoch is not None and partition_data.diverging_epoch != EpochEndOffset():
+                raise no_place("PartitionData.diverging_epoch")
+            if partition_data.current_leader is not None and partition_data.current_leader != LeaderIdAndEpoch():
+                raise no_place("PartitionData.current_leader")
+            if partition_data.snapshot_id is not None and partition_data.snapshot_id != SnapshotId():
+                raise no_place("PartitionData.snapshot_id")
+            if partition_data.aborted_transactions is None:
+                n = -1
+            else:
+                n = len(partition_data.aborted_transactions)
+            out += pack_ihqqqi(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n)
+            if partition_data.aborted_transactions:
+                for aborted_transaction in partition_data.aborted_transactions:
+                    out += pack_qq(aborted_transaction.producer_id, aborted_transaction.first_offset)
+            records = partition_data.records
+            if records is None:
+                n = -1
+            elif isinstance(records, BUFFERS):
+                n = len(records)
+            else:
+                n = records.size
+            out += pack_ii(partition_data.preferred_read_replica, n)
+            if records is not None:
+                write_records(out, records, splices)
 
 
 def read_EpochEndOffset_12(view: memoryview, at: int) -> tuple[EpochEndOffset, int]:
@@ -2273,179 +2388,9 @@ def write_SnapshotId_12(it: SnapshotId, out: bytearray) -> None:
     out += pack_qi_(it.end_offset, it.epoch)
 
 
-def read_PartitionData_12(view: memoryview, at: int) -> tuple[PartitionData, int]:
-    it = new(PartitionData)
-    size = len(view)
-    it.diverging_epoch = None
-    it.current_leader = None
-    it.snapshot_id = None
-    it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, it.log_start_offset, n = unpack_ihqqqB(view, at)
-    at += 31
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        it.aborted_transactions = None
-    elif n * 17 > size - at:
-        raise cut_short("PartitionData.aborted_transactions")
-    else:
-        it.aborted_transactions = []
-        for _ in range(n):
-            aborted_transaction, at = read_AbortedTransaction_12(view, at)
-            it.aborted_transactions.append(aborted_transaction)
-    it.preferred_read_replica, n = unpack_iB(view, at)
-    at += 5
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("PartitionData.records")
-        it.records = view[at:end]
-        at = end
-    else:
-        it.records = None
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        for _ in range(n):
-            tag, at = read_uvarint(view, at)
-            n, at = read_uvarint(view, at)
-            stop = at + n
-            if stop > len(view):
-                raise cut_short("a tagged field")
-            if tag == 0:
-                it.diverging_epoch, at = read_EpochEndOffset_12(view, at)
-            elif tag == 1:
-                it.current_leader, at = read_LeaderIdAndEpoch_12(view, at)
-            elif tag == 2:
-                it.snapshot_id, at = read_SnapshotId_12(view, at)
-            else:
-                at = stop
-            if at != stop:
-                raise wrong_size(f"{tag} of PartitionData")
-    return it, at
-
-
-def write_PartitionData_12(it: PartitionData, out: bytearray, splices: Splices | None) -> None:
-    if it.aborted_transactions is None:
-        n = 0
-    else:
-        n = len(it.aborted_transactions) + 1
-    if n < 128:
-        out += pack_ihqqqB(it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, it.log_start_offset, n)
-    else:
-        out += pack_ihqqq(it.partition_index, it.error_code, it.high_watermark, it.last_stable_offset, it.log_start_offset)
-        write_uvarint(out, n)
-    if it.aborted_transactions:
-        for aborted_transaction in it.aborted_transactions:
-            write_AbortedTransaction_12(aborted_transaction, out)
-    records = it.records
-    if records is None:
-        n = 0
-    elif isinstance(records, BUFFERS):
-        n = len(records) + 1
-    else:
-        n = records.size + 1
-    if n < 128:
-        out += pack_iB(it.preferred_read_replica, n)
-    else:
-        out += pack_i(it.preferred_read_replica)
-        write_uvarint(out, n)
-    if records is not None:
-        write_records(out, records, splices)
-    if it.diverging_epoch is None and it.current_leader is None and it.snapshot_id is None:
-        out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.diverging_epoch is not None and it.diverging_epoch != EpochEndOffset():
-        n_tags += 1
-        tag = bytearray()
-        write_EpochEndOffset_12(it.diverging_epoch, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        n_tags += 1
-        tag = bytearray()
-        write_LeaderIdAndEpoch_12(it.current_leader, tag)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.snapshot_id is not None and it.snapshot_id != SnapshotId():
-        n_tags += 1
-        tag = bytearray()
-        write_SnapshotId_12(it.snapshot_id, tag)
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_FetchableTopicResponse_12(view: memoryview, at: int) -> tuple[FetchableTopicResponse, int]:
-    it = new(FetchableTopicResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("FetchableTopicResponse.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("FetchableTopicResponse.topic")
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("FetchableTopicResponse.partitions")
-    elif n * 37 > size - at:
-        raise cut_short("FetchableTopicResponse.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            partition_data, at = read_PartitionData_12(view, at)
-            it.partitions.append(partition_data)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_FetchableTopicResponse_12(it: FetchableTopicResponse, out: bytearray, splices: Splices | None) -> None:
-    raw = it.topic.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    n = len(it.partitions) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    for partition_data in it.partitions:
-        write_PartitionData_12(partition_data, out, splices)
-    out.append(0)
-
-
 def read_FetchResponse_12(view: memoryview, at: int) -> tuple[FetchResponse, int]:
-    it = new(FetchResponse)
     size = len(view)
+    it = new(FetchResponse)
     it.node_endpoints = []
     it.throttle_time_ms, it.error_code, it.session_id, n = unpack_ihiB(view, at)
     at += 11
@@ -2459,7 +2404,96 @@ def read_FetchResponse_12(view: memoryview, at: int) -> tuple[FetchResponse, int
     else:
         it.responses = []
         for _ in range(n):
-            fetchable_topic_response, at = read_FetchableTopicResponse_12(view, at)
+            fetchable_topic_response = new(FetchableTopicResponse)
+            fetchable_topic_response.topic_id = ZERO_UUID
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            if n > 0:
+                end = at + n - 1
+                if end > size:
+                    raise cut_short("FetchableTopicResponse.topic")
+                fetchable_topic_response.topic = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("FetchableTopicResponse.topic")
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("FetchableTopicResponse.partitions")
+            elif n * 37 > size - at:
+                raise cut_short("FetchableTopicResponse.partitions")
+            else:
+                fetchable_topic_response.partitions = []
+                for _ in range(n):
+                    partition_data = new(PartitionData)
+                    partition_data.diverging_epoch = None
+                    partition_data.current_leader = None
+                    partition_data.snapshot_id = None
+                    partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n = unpack_ihqqqB(view, at)
+                    at += 31
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    n -= 1
+                    if n < 0:
+                        partition_data.aborted_transactions = None
+                    elif n * 17 > size - at:
+                        raise cut_short("PartitionData.aborted_transactions")
+                    else:
+                        partition_data.aborted_transactions = []
+                        for _ in range(n):
+                            aborted_transaction = new(AbortedTransaction)
+                            aborted_transaction.producer_id, aborted_transaction.first_offset, n = unpack_qqB(view, at)
+                            at += 17
+                            if n:
+                                if n > 127:
+                                    n, at = read_uvarint(view, at - 1)
+                                at = skip_tags(view, at, n)
+                            partition_data.aborted_transactions.append(aborted_transaction)
+                    partition_data.preferred_read_replica, n = unpack_iB(view, at)
+                    at += 5
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    if n > 0:
+                        end = at + n - 1
+                        if end > size:
+                            raise cut_short("PartitionData.records")
+                        partition_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_data.records = None
+                    n = view[at]
+                    at += 1
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        for _ in range(n):
+                            tag, at = read_uvarint(view, at)
+                            n, at = read_uvarint(view, at)
+                            stop = at + n
+                            if stop > len(view):
+                                raise cut_short("a tagged field")
+                            if tag == 0:
+                                partition_data.diverging_epoch, at = read_EpochEndOffset_12(view, at)
+                            elif tag == 1:
+                                partition_data.current_leader, at = read_LeaderIdAndEpoch_12(view, at)
+                            elif tag == 2:
+                                partition_data.snapshot_id, at = read_SnapshotId_12(view, at)
+                            else:
+                                at = stop
+                            if at != stop:
+                                raise wrong_size(f"{tag} of PartitionData")
+                    fetchable_topic_response.partitions.append(partition_data)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.responses.append(fetchable_topic_response)
     n = view[at]
     at += 1
@@ -2480,52 +2514,80 @@ def write_FetchResponse_12(it: FetchResponse, out: bytearray, splices: Splices |
         out += pack_ihi(it.throttle_time_ms, it.error_code, it.session_id)
         write_uvarint(out, n)
     for fetchable_topic_response in it.responses:
-        write_FetchableTopicResponse_12(fetchable_topic_response, out, splices)
-    out.append(0)
-
-
-def read_FetchableTopicResponse_13(view: memoryview, at: int) -> tuple[FetchableTopicResponse, int]:
-    it = new(FetchableTopicResponse)
-    size = len(view)
-    it.topic = ''
-    it.topic_id, n = unpack_uB(view, at)
-    at += 17
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("FetchableTopicResponse.partitions")
-    elif n * 37 > size - at:
-        raise cut_short("FetchableTopicResponse.partitions")
-    else:
-        it.partitions = []
-        for _ in range(n):
-            partition_data, at = read_PartitionData_12(view, at)
-            it.partitions.append(partition_data)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_FetchableTopicResponse_13(it: FetchableTopicResponse, out: bytearray, splices: Splices | None) -> None:
-    n = len(it.partitions) + 1
-    if n < 128:
-        out += pack_uB(it.topic_id, n)
-    else:
-        out += pack_u(it.topic_id)
-        write_uvarint(out, n)
-    for partition_data in it.partitions:
-        write_PartitionData_12(partition_data, out, splices)
+        raw = fetchable_topic_response.topic.encode()
+        n = len(raw) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        out += raw
+        n = len(fetchable_topic_response.partitions) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        for partition_data in fetchable_topic_response.partitions:
+            if partition_data.aborted_transactions is None:
+                n = 0
+            else:
+                n = len(partition_data.aborted_transactions) + 1
+            if n < 128:
+                out += pack_ihqqqB(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n)
+            else:
+                out += pack_ihqqq(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset)
+                write_uvarint(out, n)
+            if partition_data.aborted_transactions:
+                for aborted_transaction in partition_data.aborted_transactions:
+                    out += pack_qq_(aborted_transaction.producer_id, aborted_transaction.first_offset)
+            records = partition_data.records
+            if records is None:
+                n = 0
+            elif isinstance(records, BUFFERS):
+                n = len(records) + 1
+            else:
+                n = records.size + 1
+            if n < 128:
+                out += pack_iB(partition_data.preferred_read_replica, n)
+            else:
+                out += pack_i(partition_data.preferred_read_replica)
+                write_uvarint(out, n)
+            if records is not None:
+                write_records(out, records, splices)
+            if partition_data.diverging_epoch is None and partition_data.current_leader is None and partition_data.snapshot_id is None:
+                out.append(0)
+            else:
+                n_tags = 0
+                tags = bytearray()
+                if partition_data.diverging_epoch is not None and partition_data.diverging_epoch != EpochEndOffset():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_EpochEndOffset_12(partition_data.diverging_epoch, tag)
+                    write_uvarint(tags, 0)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                if partition_data.current_leader is not None and partition_data.current_leader != LeaderIdAndEpoch():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_LeaderIdAndEpoch_12(partition_data.current_leader, tag)
+                    write_uvarint(tags, 1)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                if partition_data.snapshot_id is not None and partition_data.snapshot_id != SnapshotId():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_SnapshotId_12(partition_data.snapshot_id, tag)
+                    write_uvarint(tags, 2)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                write_uvarint(out, n_tags)
+                out += tags
+        out.append(0)
     out.append(0)
 
 
 def read_FetchResponse_13(view: memoryview, at: int) -> tuple[FetchResponse, int]:
-    it = new(FetchResponse)
     size = len(view)
+    it = new(FetchResponse)
     it.node_endpoints = []
     it.throttle_time_ms, it.error_code, it.session_id, n = unpack_ihiB(view, at)
     at += 11
@@ -2539,7 +2601,84 @@ def read_FetchResponse_13(view: memoryview, at: int) -> tuple[FetchResponse, int
     else:
         it.responses = []
         for _ in range(n):
-            fetchable_topic_response, at = read_FetchableTopicResponse_13(view, at)
+            fetchable_topic_response = new(FetchableTopicResponse)
+            fetchable_topic_response.topic = ''
+            fetchable_topic_response.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("FetchableTopicResponse.partitions")
+            elif n * 37 > size - at:
+                raise cut_short("FetchableTopicResponse.partitions")
+            else:
+                fetchable_topic_response.partitions = []
+                for _ in range(n):
+                    partition_data = new(PartitionData)
+                    partition_data.diverging_epoch = None
+                    partition_data.current_leader = None
+                    partition_data.snapshot_id = None
+                    partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n = unpack_ihqqqB(view, at)
+                    at += 31
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    n -= 1
+                    if n < 0:
+                        partition_data.aborted_transactions = None
+                    elif n * 17 > size - at:
+                        raise cut_short("PartitionData.aborted_transactions")
+                    else:
+                        partition_data.aborted_transactions = []
+                        for _ in range(n):
+                            aborted_transaction = new(AbortedTransaction)
+                            aborted_transaction.producer_id, aborted_transaction.first_offset, n = unpack_qqB(view, at)
+                            at += 17
+                            if n:
+                                if n > 127:
+                                    n, at = read_uvarint(view, at - 1)
+                                at = skip_tags(view, at, n)
+                            partition_data.aborted_transactions.append(aborted_transaction)
+                    partition_data.preferred_read_replica, n = unpack_iB(view, at)
+                    at += 5
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    if n > 0:
+                        end = at + n - 1
+                        if end > size:
+                            raise cut_short("PartitionData.records")
+                        partition_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_data.records = None
+                    n = view[at]
+                    at += 1
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        for _ in range(n):
+                            tag, at = read_uvarint(view, at)
+                            n, at = read_uvarint(view, at)
+                            stop = at + n
+                            if stop > len(view):
+                                raise cut_short("a tagged field")
+                            if tag == 0:
+                                partition_data.diverging_epoch, at = read_EpochEndOffset_12(view, at)
+                            elif tag == 1:
+                                partition_data.current_leader, at = read_LeaderIdAndEpoch_12(view, at)
+                            elif tag == 2:
+                                partition_data.snapshot_id, at = read_SnapshotId_12(view, at)
+                            else:
+                                at = stop
+                            if at != stop:
+                                raise wrong_size(f"{tag} of PartitionData")
+                    fetchable_topic_response.partitions.append(partition_data)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.responses.append(fetchable_topic_response)
     n = view[at]
     at += 1
@@ -2560,13 +2699,74 @@ def write_FetchResponse_13(it: FetchResponse, out: bytearray, splices: Splices |
         out += pack_ihi(it.throttle_time_ms, it.error_code, it.session_id)
         write_uvarint(out, n)
     for fetchable_topic_response in it.responses:
-        write_FetchableTopicResponse_13(fetchable_topic_response, out, splices)
+        n = len(fetchable_topic_response.partitions) + 1
+        if n < 128:
+            out += pack_uB(fetchable_topic_response.topic_id, n)
+        else:
+            out += pack_u(fetchable_topic_response.topic_id)
+            write_uvarint(out, n)
+        for partition_data in fetchable_topic_response.partitions:
+            if partition_data.aborted_transactions is None:
+                n = 0
+            else:
+                n = len(partition_data.aborted_transactions) + 1
+            if n < 128:
+                out += pack_ihqqqB(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n)
+            else:
+                out += pack_ihqqq(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset)
+                write_uvarint(out, n)
+            if partition_data.aborted_transactions:
+                for aborted_transaction in partition_data.aborted_transactions:
+                    out += pack_qq_(aborted_transaction.producer_id, aborted_transaction.first_offset)
+            records = partition_data.records
+            if records is None:
+                n = 0
+            elif isinstance(records, BUFFERS):
+                n = len(records) + 1
+            else:
+                n = records.size + 1
+            if n < 128:
+                out += pack_iB(partition_data.preferred_read_replica, n)
+            else:
+                out += pack_i(partition_data.preferred_read_replica)
+                write_uvarint(out, n)
+            if records is not None:
+                write_records(out, records, splices)
+            if partition_data.diverging_epoch is None and partition_data.current_leader is None and partition_data.snapshot_id is None:
+                out.append(0)
+            else:
+                n_tags = 0
+                tags = bytearray()
+                if partition_data.diverging_epoch is not None and partition_data.diverging_epoch != EpochEndOffset():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_EpochEndOffset_12(partition_data.diverging_epoch, tag)
+                    write_uvarint(tags, 0)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                if partition_data.current_leader is not None and partition_data.current_leader != LeaderIdAndEpoch():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_LeaderIdAndEpoch_12(partition_data.current_leader, tag)
+                    write_uvarint(tags, 1)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                if partition_data.snapshot_id is not None and partition_data.snapshot_id != SnapshotId():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_SnapshotId_12(partition_data.snapshot_id, tag)
+                    write_uvarint(tags, 2)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                write_uvarint(out, n_tags)
+                out += tags
+        out.append(0)
     out.append(0)
 
 
 def read_NodeEndpoint_16(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
-    it = new(NodeEndpoint)
     size = len(view)
+    it = new(NodeEndpoint)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -2575,7 +2775,7 @@ def read_NodeEndpoint_16(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("NodeEndpoint.host")
@@ -2587,7 +2787,7 @@ def read_NodeEndpoint_16(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -2625,8 +2825,8 @@ def write_NodeEndpoint_16(it: NodeEndpoint, out: bytearray) -> None:
 
 
 def read_FetchResponse_16(view: memoryview, at: int) -> tuple[FetchResponse, int]:
-    it = new(FetchResponse)
     size = len(view)
+    it = new(FetchResponse)
     it.node_endpoints = []
     it.throttle_time_ms, it.error_code, it.session_id, n = unpack_ihiB(view, at)
     at += 11
@@ -2640,7 +2840,84 @@ def read_FetchResponse_16(view: memoryview, at: int) -> tuple[FetchResponse, int
     else:
         it.responses = []
         for _ in range(n):
-            fetchable_topic_response, at = read_FetchableTopicResponse_13(view, at)
+            fetchable_topic_response = new(FetchableTopicResponse)
+            fetchable_topic_response.topic = ''
+            fetchable_topic_response.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("FetchableTopicResponse.partitions")
+            elif n * 37 > size - at:
+                raise cut_short("FetchableTopicResponse.partitions")
+            else:
+                fetchable_topic_response.partitions = []
+                for _ in range(n):
+                    partition_data = new(PartitionData)
+                    partition_data.diverging_epoch = None
+                    partition_data.current_leader = None
+                    partition_data.snapshot_id = None
+                    partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n = unpack_ihqqqB(view, at)
+                    at += 31
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    n -= 1
+                    if n < 0:
+                        partition_data.aborted_transactions = None
+                    elif n * 17 > size - at:
+                        raise cut_short("PartitionData.aborted_transactions")
+                    else:
+                        partition_data.aborted_transactions = []
+                        for _ in range(n):
+                            aborted_transaction = new(AbortedTransaction)
+                            aborted_transaction.producer_id, aborted_transaction.first_offset, n = unpack_qqB(view, at)
+                            at += 17
+                            if n:
+                                if n > 127:
+                                    n, at = read_uvarint(view, at - 1)
+                                at = skip_tags(view, at, n)
+                            partition_data.aborted_transactions.append(aborted_transaction)
+                    partition_data.preferred_read_replica, n = unpack_iB(view, at)
+                    at += 5
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    if n > 0:
+                        end = at + n - 1
+                        if end > size:
+                            raise cut_short("PartitionData.records")
+                        partition_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_data.records = None
+                    n = view[at]
+                    at += 1
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        for _ in range(n):
+                            tag, at = read_uvarint(view, at)
+                            n, at = read_uvarint(view, at)
+                            stop = at + n
+                            if stop > len(view):
+                                raise cut_short("a tagged field")
+                            if tag == 0:
+                                partition_data.diverging_epoch, at = read_EpochEndOffset_12(view, at)
+                            elif tag == 1:
+                                partition_data.current_leader, at = read_LeaderIdAndEpoch_12(view, at)
+                            elif tag == 2:
+                                partition_data.snapshot_id, at = read_SnapshotId_12(view, at)
+                            else:
+                                at = stop
+                            if at != stop:
+                                raise wrong_size(f"{tag} of PartitionData")
+                    fetchable_topic_response.partitions.append(partition_data)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.responses.append(fetchable_topic_response)
     n = view[at]
     at += 1
@@ -2683,27 +2960,88 @@ def write_FetchResponse_16(it: FetchResponse, out: bytearray, splices: Splices |
         out += pack_ihi(it.throttle_time_ms, it.error_code, it.session_id)
         write_uvarint(out, n)
     for fetchable_topic_response in it.responses:
-        write_FetchableTopicResponse_13(fetchable_topic_response, out, splices)
+        n = len(fetchable_topic_response.partitions) + 1
+        if n < 128:
+            out += pack_uB(fetchable_topic_response.topic_id, n)
+        else:
+            out += pack_u(fetchable_topic_response.topic_id)
+            write_uvarint(out, n)
+        for partition_data in fetchable_topic_response.partitions:
+            if partition_data.aborted_transactions is None:
+                n = 0
+            else:
+                n = len(partition_data.aborted_transactions) + 1
+            if n < 128:
+                out += pack_ihqqqB(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, n)
+            else:
+                out += pack_ihqqq(partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset)
+                write_uvarint(out, n)
+            if partition_data.aborted_transactions:
+                for aborted_transaction in partition_data.aborted_transactions:
+                    out += pack_qq_(aborted_transaction.producer_id, aborted_transaction.first_offset)
+            records = partition_data.records
+            if records is None:
+                n = 0
+            elif isinstance(records, BUFFERS):
+                n = len(records) + 1
+            else:
+                n = records.size + 1
+            if n < 128:
+                out += pack_iB(partition_data.preferred_read_replica, n)
+            else:
+                out += pack_i(partition_data.preferred_read_replica)
+                write_uvarint(out, n)
+            if records is not None:
+                write_records(out, records, splices)
+            if partition_data.diverging_epoch is None and partition_data.current_leader is None and partition_data.snapshot_id is None:
+                out.append(0)
+            else:
+                n_tags = 0
+                tags = bytearray()
+                if partition_data.diverging_epoch is not None and partition_data.diverging_epoch != EpochEndOffset():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_EpochEndOffset_12(partition_data.diverging_epoch, tag)
+                    write_uvarint(tags, 0)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                if partition_data.current_leader is not None and partition_data.current_leader != LeaderIdAndEpoch():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_LeaderIdAndEpoch_12(partition_data.current_leader, tag)
+                    write_uvarint(tags, 1)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                if partition_data.snapshot_id is not None and partition_data.snapshot_id != SnapshotId():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_SnapshotId_12(partition_data.snapshot_id, tag)
+                    write_uvarint(tags, 2)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                write_uvarint(out, n_tags)
+                out += tags
+        out.append(0)
     if not (it.node_endpoints):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.node_endpoints:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.node_endpoints) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for node_endpoint in it.node_endpoints:
-            write_NodeEndpoint_16(node_endpoint, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.node_endpoints:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.node_endpoints) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for node_endpoint in it.node_endpoints:
+                write_NodeEndpoint_16(node_endpoint, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 FetchRequest.READERS = {

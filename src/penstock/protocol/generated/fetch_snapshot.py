@@ -226,8 +226,8 @@ def write_FetchSnapshotRequestSnapshotId_0(it: FetchSnapshotRequestSnapshotId, o
 
 
 def read_FetchSnapshotRequestPartitionSnapshot_0(view: memoryview, at: int) -> tuple[FetchSnapshotRequestPartitionSnapshot, int]:
-    it = new(FetchSnapshotRequestPartitionSnapshot)
     size = len(view)
+    it = new(FetchSnapshotRequestPartitionSnapshot)
     it.replica_directory_id = ZERO_UUID
     it.partition, it.current_leader_epoch = unpack_ii(view, at)
     at += 8
@@ -248,8 +248,8 @@ def write_FetchSnapshotRequestPartitionSnapshot_0(it: FetchSnapshotRequestPartit
 
 
 def read_FetchSnapshotRequestTopicSnapshot_0(view: memoryview, at: int) -> tuple[FetchSnapshotRequestTopicSnapshot, int]:
-    it = new(FetchSnapshotRequestTopicSnapshot)
     size = len(view)
+    it = new(FetchSnapshotRequestTopicSnapshot)
     n = view[at]
     at += 1
     if n > 127:
@@ -258,7 +258,7 @@ def read_FetchSnapshotRequestTopicSnapshot_0(view: memoryview, at: int) -> tuple
         end = at + n - 1
         if end > size:
             raise cut_short("FetchSnapshotRequestTopicSnapshot.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchSnapshotRequestTopicSnapshot.name")
@@ -304,8 +304,8 @@ def write_FetchSnapshotRequestTopicSnapshot_0(it: FetchSnapshotRequestTopicSnaps
 
 
 def read_FetchSnapshotRequest_0(view: memoryview, at: int) -> tuple[FetchSnapshotRequest, int]:
-    it = new(FetchSnapshotRequest)
     size = len(view)
+    it = new(FetchSnapshotRequest)
     it.cluster_id = None
     it.replica_id, it.max_bytes, n = unpack_iiB(view, at)
     at += 9
@@ -341,7 +341,7 @@ def read_FetchSnapshotRequest_0(view: memoryview, at: int) -> tuple[FetchSnapsho
                     end = at + n - 1
                     if end > size:
                         raise cut_short("FetchSnapshotRequest.cluster_id")
-                    it.cluster_id = str(view[at:end], "utf-8", "replace")
+                    it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.cluster_id = None
@@ -363,29 +363,29 @@ def write_FetchSnapshotRequest_0(it: FetchSnapshotRequest, out: bytearray, splic
         write_FetchSnapshotRequestTopicSnapshot_0(fetch_snapshot_request_topic_snapshot, out)
     if it.cluster_id is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.cluster_id is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.cluster_id.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.cluster_id is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.cluster_id.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FetchSnapshotRequestPartitionSnapshot_1(view: memoryview, at: int) -> tuple[FetchSnapshotRequestPartitionSnapshot, int]:
-    it = new(FetchSnapshotRequestPartitionSnapshot)
     size = len(view)
+    it = new(FetchSnapshotRequestPartitionSnapshot)
     it.replica_directory_id = ZERO_UUID
     it.partition, it.current_leader_epoch = unpack_ii(view, at)
     at += 8
@@ -417,23 +417,23 @@ def write_FetchSnapshotRequestPartitionSnapshot_1(it: FetchSnapshotRequestPartit
     out += pack_q(it.position)
     if not (it.replica_directory_id != ZERO_UUID):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.replica_directory_id != ZERO_UUID:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_u(it.replica_directory_id)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.replica_directory_id != ZERO_UUID:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_u(it.replica_directory_id)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FetchSnapshotRequestTopicSnapshot_1(view: memoryview, at: int) -> tuple[FetchSnapshotRequestTopicSnapshot, int]:
-    it = new(FetchSnapshotRequestTopicSnapshot)
     size = len(view)
+    it = new(FetchSnapshotRequestTopicSnapshot)
     n = view[at]
     at += 1
     if n > 127:
@@ -442,7 +442,7 @@ def read_FetchSnapshotRequestTopicSnapshot_1(view: memoryview, at: int) -> tuple
         end = at + n - 1
         if end > size:
             raise cut_short("FetchSnapshotRequestTopicSnapshot.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchSnapshotRequestTopicSnapshot.name")
@@ -488,8 +488,8 @@ def write_FetchSnapshotRequestTopicSnapshot_1(it: FetchSnapshotRequestTopicSnaps
 
 
 def read_FetchSnapshotRequest_1(view: memoryview, at: int) -> tuple[FetchSnapshotRequest, int]:
-    it = new(FetchSnapshotRequest)
     size = len(view)
+    it = new(FetchSnapshotRequest)
     it.cluster_id = None
     it.replica_id, it.max_bytes, n = unpack_iiB(view, at)
     at += 9
@@ -525,7 +525,7 @@ def read_FetchSnapshotRequest_1(view: memoryview, at: int) -> tuple[FetchSnapsho
                     end = at + n - 1
                     if end > size:
                         raise cut_short("FetchSnapshotRequest.cluster_id")
-                    it.cluster_id = str(view[at:end], "utf-8", "replace")
+                    it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.cluster_id = None
@@ -547,24 +547,24 @@ def write_FetchSnapshotRequest_1(it: FetchSnapshotRequest, out: bytearray, splic
         write_FetchSnapshotRequestTopicSnapshot_1(fetch_snapshot_request_topic_snapshot, out)
     if it.cluster_id is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.cluster_id is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.cluster_id.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.cluster_id is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.cluster_id.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FetchSnapshotResponseSnapshotId_0(view: memoryview, at: int) -> tuple[FetchSnapshotResponseSnapshotId, int]:
@@ -598,8 +598,8 @@ def write_LeaderIdAndEpoch_0(it: LeaderIdAndEpoch, out: bytearray) -> None:
 
 
 def read_FetchSnapshotResponsePartitionSnapshot_0(view: memoryview, at: int) -> tuple[FetchSnapshotResponsePartitionSnapshot, int]:
-    it = new(FetchSnapshotResponsePartitionSnapshot)
     size = len(view)
+    it = new(FetchSnapshotResponsePartitionSnapshot)
     it.current_leader = None
     it.index, it.error_code = unpack_ih(view, at)
     at += 6
@@ -652,23 +652,23 @@ def write_FetchSnapshotResponsePartitionSnapshot_0(it: FetchSnapshotResponsePart
     write_records(out, records, splices)
     if it.current_leader is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        n_tags += 1
-        tag = bytearray()
-        write_LeaderIdAndEpoch_0(it.current_leader, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
+            n_tags += 1
+            tag = bytearray()
+            write_LeaderIdAndEpoch_0(it.current_leader, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FetchSnapshotResponseTopicSnapshot_0(view: memoryview, at: int) -> tuple[FetchSnapshotResponseTopicSnapshot, int]:
-    it = new(FetchSnapshotResponseTopicSnapshot)
     size = len(view)
+    it = new(FetchSnapshotResponseTopicSnapshot)
     n = view[at]
     at += 1
     if n > 127:
@@ -677,7 +677,7 @@ def read_FetchSnapshotResponseTopicSnapshot_0(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("FetchSnapshotResponseTopicSnapshot.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FetchSnapshotResponseTopicSnapshot.name")
@@ -723,8 +723,8 @@ def write_FetchSnapshotResponseTopicSnapshot_0(it: FetchSnapshotResponseTopicSna
 
 
 def read_FetchSnapshotResponse_0(view: memoryview, at: int) -> tuple[FetchSnapshotResponse, int]:
-    it = new(FetchSnapshotResponse)
     size = len(view)
+    it = new(FetchSnapshotResponse)
     it.node_endpoints = []
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -764,8 +764,8 @@ def write_FetchSnapshotResponse_0(it: FetchSnapshotResponse, out: bytearray, spl
 
 
 def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
-    it = new(NodeEndpoint)
     size = len(view)
+    it = new(NodeEndpoint)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -774,7 +774,7 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("NodeEndpoint.host")
@@ -800,8 +800,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
 
 
 def read_FetchSnapshotResponse_1(view: memoryview, at: int) -> tuple[FetchSnapshotResponse, int]:
-    it = new(FetchSnapshotResponse)
     size = len(view)
+    it = new(FetchSnapshotResponse)
     it.node_endpoints = []
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -861,24 +861,24 @@ def write_FetchSnapshotResponse_1(it: FetchSnapshotResponse, out: bytearray, spl
         write_FetchSnapshotResponseTopicSnapshot_0(fetch_snapshot_response_topic_snapshot, out, splices)
     if not (it.node_endpoints):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.node_endpoints:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.node_endpoints) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for node_endpoint in it.node_endpoints:
-            write_NodeEndpoint_1(node_endpoint, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.node_endpoints:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.node_endpoints) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for node_endpoint in it.node_endpoints:
+                write_NodeEndpoint_1(node_endpoint, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 FetchSnapshotRequest.READERS = {

@@ -106,8 +106,8 @@ class FindCoordinatorResponse(Message):
 
 
 def read_FindCoordinatorRequest_0(view: memoryview, at: int) -> tuple[FindCoordinatorRequest, int]:
-    it = new(FindCoordinatorRequest)
     size = len(view)
+    it = new(FindCoordinatorRequest)
     it.key_type = 0
     it.coordinator_keys = []
     (n,) = unpack_h(view, at)
@@ -116,7 +116,7 @@ def read_FindCoordinatorRequest_0(view: memoryview, at: int) -> tuple[FindCoordi
         end = at + n
         if end > size:
             raise cut_short("FindCoordinatorRequest.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FindCoordinatorRequest.key")
@@ -135,8 +135,8 @@ def write_FindCoordinatorRequest_0(it: FindCoordinatorRequest, out: bytearray, s
 
 
 def read_FindCoordinatorRequest_1(view: memoryview, at: int) -> tuple[FindCoordinatorRequest, int]:
-    it = new(FindCoordinatorRequest)
     size = len(view)
+    it = new(FindCoordinatorRequest)
     it.coordinator_keys = []
     (n,) = unpack_h(view, at)
     at += 2
@@ -144,7 +144,7 @@ def read_FindCoordinatorRequest_1(view: memoryview, at: int) -> tuple[FindCoordi
         end = at + n
         if end > size:
             raise cut_short("FindCoordinatorRequest.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FindCoordinatorRequest.key")
@@ -164,8 +164,8 @@ def write_FindCoordinatorRequest_1(it: FindCoordinatorRequest, out: bytearray, s
 
 
 def read_FindCoordinatorRequest_3(view: memoryview, at: int) -> tuple[FindCoordinatorRequest, int]:
-    it = new(FindCoordinatorRequest)
     size = len(view)
+    it = new(FindCoordinatorRequest)
     it.coordinator_keys = []
     n = view[at]
     at += 1
@@ -175,7 +175,7 @@ def read_FindCoordinatorRequest_3(view: memoryview, at: int) -> tuple[FindCoordi
         end = at + n - 1
         if end > size:
             raise cut_short("FindCoordinatorRequest.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FindCoordinatorRequest.key")
@@ -202,8 +202,8 @@ def write_FindCoordinatorRequest_3(it: FindCoordinatorRequest, out: bytearray, s
 
 
 def read_FindCoordinatorRequest_4(view: memoryview, at: int) -> tuple[FindCoordinatorRequest, int]:
-    it = new(FindCoordinatorRequest)
     size = len(view)
+    it = new(FindCoordinatorRequest)
     it.key = ''
     it.key_type, n = unpack_bB(view, at)
     at += 2
@@ -238,8 +238,8 @@ def write_FindCoordinatorRequest_4(it: FindCoordinatorRequest, out: bytearray, s
 
 
 def read_FindCoordinatorResponse_0(view: memoryview, at: int) -> tuple[FindCoordinatorResponse, int]:
-    it = new(FindCoordinatorResponse)
     size = len(view)
+    it = new(FindCoordinatorResponse)
     it.throttle_time_ms = 0
     it.error_message = ''
     it.coordinators = []
@@ -249,7 +249,7 @@ def read_FindCoordinatorResponse_0(view: memoryview, at: int) -> tuple[FindCoord
         end = at + n
         if end > size:
             raise cut_short("FindCoordinatorResponse.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FindCoordinatorResponse.host")
@@ -269,8 +269,8 @@ def write_FindCoordinatorResponse_0(it: FindCoordinatorResponse, out: bytearray,
 
 
 def read_FindCoordinatorResponse_1(view: memoryview, at: int) -> tuple[FindCoordinatorResponse, int]:
-    it = new(FindCoordinatorResponse)
     size = len(view)
+    it = new(FindCoordinatorResponse)
     it.coordinators = []
     it.throttle_time_ms, it.error_code, n = unpack_ihh(view, at)
     at += 8
@@ -278,7 +278,7 @@ def read_FindCoordinatorResponse_1(view: memoryview, at: int) -> tuple[FindCoord
         end = at + n
         if end > size:
             raise cut_short("FindCoordinatorResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -288,7 +288,7 @@ def read_FindCoordinatorResponse_1(view: memoryview, at: int) -> tuple[FindCoord
         end = at + n
         if end > size:
             raise cut_short("FindCoordinatorResponse.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FindCoordinatorResponse.host")
@@ -316,8 +316,8 @@ def write_FindCoordinatorResponse_1(it: FindCoordinatorResponse, out: bytearray,
 
 
 def read_FindCoordinatorResponse_3(view: memoryview, at: int) -> tuple[FindCoordinatorResponse, int]:
-    it = new(FindCoordinatorResponse)
     size = len(view)
+    it = new(FindCoordinatorResponse)
     it.coordinators = []
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -327,7 +327,7 @@ def read_FindCoordinatorResponse_3(view: memoryview, at: int) -> tuple[FindCoord
         end = at + n - 1
         if end > size:
             raise cut_short("FindCoordinatorResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -339,7 +339,7 @@ def read_FindCoordinatorResponse_3(view: memoryview, at: int) -> tuple[FindCoord
         end = at + n - 1
         if end > size:
             raise cut_short("FindCoordinatorResponse.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FindCoordinatorResponse.host")
@@ -379,8 +379,8 @@ def write_FindCoordinatorResponse_3(it: FindCoordinatorResponse, out: bytearray,
 
 
 def read_Coordinator_4(view: memoryview, at: int) -> tuple[Coordinator, int]:
-    it = new(Coordinator)
     size = len(view)
+    it = new(Coordinator)
     n = view[at]
     at += 1
     if n > 127:
@@ -389,7 +389,7 @@ def read_Coordinator_4(view: memoryview, at: int) -> tuple[Coordinator, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Coordinator.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Coordinator.key")
@@ -401,7 +401,7 @@ def read_Coordinator_4(view: memoryview, at: int) -> tuple[Coordinator, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Coordinator.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Coordinator.host")
@@ -413,7 +413,7 @@ def read_Coordinator_4(view: memoryview, at: int) -> tuple[Coordinator, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Coordinator.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -458,8 +458,8 @@ def write_Coordinator_4(it: Coordinator, out: bytearray) -> None:
 
 
 def read_FindCoordinatorResponse_4(view: memoryview, at: int) -> tuple[FindCoordinatorResponse, int]:
-    it = new(FindCoordinatorResponse)
     size = len(view)
+    it = new(FindCoordinatorResponse)
     it.error_code = 0
     it.error_message = ''
     it.node_id = 0

@@ -89,8 +89,8 @@ def write_GetTelemetrySubscriptionsRequest_0(it: GetTelemetrySubscriptionsReques
 
 
 def read_GetTelemetrySubscriptionsResponse_0(view: memoryview, at: int) -> tuple[GetTelemetrySubscriptionsResponse, int]:
-    it = new(GetTelemetrySubscriptionsResponse)
     size = len(view)
+    it = new(GetTelemetrySubscriptionsResponse)
     it.throttle_time_ms, it.error_code, it.client_instance_id, it.subscription_id, n = unpack_ihuiB(view, at)
     at += 27
     if n > 127:

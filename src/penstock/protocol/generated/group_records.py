@@ -1136,15 +1136,15 @@ class StreamsGroupTopologyValue(Message):
 
 
 def read_LegacyOffsetCommitKey_0(view: memoryview, at: int) -> tuple[LegacyOffsetCommitKey, int]:
-    it = new(LegacyOffsetCommitKey)
     size = len(view)
+    it = new(LegacyOffsetCommitKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("LegacyOffsetCommitKey.group")
-        it.group = str(view[at:end], "utf-8", "replace")
+        it.group = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LegacyOffsetCommitKey.group")
@@ -1154,7 +1154,7 @@ def read_LegacyOffsetCommitKey_0(view: memoryview, at: int) -> tuple[LegacyOffse
         end = at + n
         if end > size:
             raise cut_short("LegacyOffsetCommitKey.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LegacyOffsetCommitKey.topic")
@@ -1176,15 +1176,15 @@ def write_LegacyOffsetCommitKey_0(it: LegacyOffsetCommitKey, out: bytearray, spl
 
 
 def read_LegacyOffsetCommitValue_0(view: memoryview, at: int) -> tuple[LegacyOffsetCommitValue, int]:
-    it = new(LegacyOffsetCommitValue)
     size = len(view)
+    it = new(LegacyOffsetCommitValue)
     it.offset, n = unpack_qh(view, at)
     at += 10
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("LegacyOffsetCommitValue.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LegacyOffsetCommitValue.metadata")
@@ -1202,15 +1202,15 @@ def write_LegacyOffsetCommitValue_0(it: LegacyOffsetCommitValue, out: bytearray,
 
 
 def read_OffsetCommitKey_0(view: memoryview, at: int) -> tuple[OffsetCommitKey, int]:
-    it = new(OffsetCommitKey)
     size = len(view)
+    it = new(OffsetCommitKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitKey.group")
-        it.group = str(view[at:end], "utf-8", "replace")
+        it.group = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitKey.group")
@@ -1220,7 +1220,7 @@ def read_OffsetCommitKey_0(view: memoryview, at: int) -> tuple[OffsetCommitKey, 
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitKey.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitKey.topic")
@@ -1242,8 +1242,8 @@ def write_OffsetCommitKey_0(it: OffsetCommitKey, out: bytearray, splices: Splice
 
 
 def read_OffsetCommitValue_0(view: memoryview, at: int) -> tuple[OffsetCommitValue, int]:
-    it = new(OffsetCommitValue)
     size = len(view)
+    it = new(OffsetCommitValue)
     it.leader_epoch = -1
     it.expire_timestamp = -1
     it.topic_id = ZERO_UUID
@@ -1253,7 +1253,7 @@ def read_OffsetCommitValue_0(view: memoryview, at: int) -> tuple[OffsetCommitVal
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitValue.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitValue.metadata")
@@ -1271,8 +1271,8 @@ def write_OffsetCommitValue_0(it: OffsetCommitValue, out: bytearray, splices: Sp
 
 
 def read_OffsetCommitValue_1(view: memoryview, at: int) -> tuple[OffsetCommitValue, int]:
-    it = new(OffsetCommitValue)
     size = len(view)
+    it = new(OffsetCommitValue)
     it.leader_epoch = -1
     it.topic_id = ZERO_UUID
     it.offset, n = unpack_qh(view, at)
@@ -1281,7 +1281,7 @@ def read_OffsetCommitValue_1(view: memoryview, at: int) -> tuple[OffsetCommitVal
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitValue.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitValue.metadata")
@@ -1299,8 +1299,8 @@ def write_OffsetCommitValue_1(it: OffsetCommitValue, out: bytearray, splices: Sp
 
 
 def read_OffsetCommitValue_3(view: memoryview, at: int) -> tuple[OffsetCommitValue, int]:
-    it = new(OffsetCommitValue)
     size = len(view)
+    it = new(OffsetCommitValue)
     it.expire_timestamp = -1
     it.topic_id = ZERO_UUID
     it.offset, it.leader_epoch, n = unpack_qih(view, at)
@@ -1309,7 +1309,7 @@ def read_OffsetCommitValue_3(view: memoryview, at: int) -> tuple[OffsetCommitVal
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitValue.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitValue.metadata")
@@ -1327,8 +1327,8 @@ def write_OffsetCommitValue_3(it: OffsetCommitValue, out: bytearray, splices: Sp
 
 
 def read_OffsetCommitValue_4(view: memoryview, at: int) -> tuple[OffsetCommitValue, int]:
-    it = new(OffsetCommitValue)
     size = len(view)
+    it = new(OffsetCommitValue)
     it.expire_timestamp = -1
     it.topic_id = ZERO_UUID
     it.offset, it.leader_epoch, n = unpack_qiB(view, at)
@@ -1339,7 +1339,7 @@ def read_OffsetCommitValue_4(view: memoryview, at: int) -> tuple[OffsetCommitVal
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitValue.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitValue.metadata")
@@ -1376,30 +1376,30 @@ def write_OffsetCommitValue_4(it: OffsetCommitValue, out: bytearray, splices: Sp
     out += pack_q(it.commit_timestamp)
     if not (it.topic_id != ZERO_UUID):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.topic_id != ZERO_UUID:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_u(it.topic_id)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.topic_id != ZERO_UUID:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_u(it.topic_id)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_GroupMetadataKey_0(view: memoryview, at: int) -> tuple[GroupMetadataKey, int]:
-    it = new(GroupMetadataKey)
     size = len(view)
+    it = new(GroupMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataKey.group")
-        it.group = str(view[at:end], "utf-8", "replace")
+        it.group = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("GroupMetadataKey.group")
@@ -1414,8 +1414,8 @@ def write_GroupMetadataKey_0(it: GroupMetadataKey, out: bytearray, splices: Spli
 
 
 def read_MemberMetadata_0(view: memoryview, at: int) -> tuple[MemberMetadata, int]:
-    it = new(MemberMetadata)
     size = len(view)
+    it = new(MemberMetadata)
     it.group_instance_id = None
     it.rebalance_timeout = -1
     (n,) = unpack_h(view, at)
@@ -1424,7 +1424,7 @@ def read_MemberMetadata_0(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.member_id")
@@ -1434,7 +1434,7 @@ def read_MemberMetadata_0(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.client_id")
@@ -1444,7 +1444,7 @@ def read_MemberMetadata_0(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.client_host")
@@ -1454,7 +1454,7 @@ def read_MemberMetadata_0(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.subscription")
-        it.subscription = bytes(view[at:end])
+        it.subscription = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("MemberMetadata.subscription")
@@ -1464,7 +1464,7 @@ def read_MemberMetadata_0(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("MemberMetadata.assignment")
@@ -1495,8 +1495,8 @@ def write_MemberMetadata_0(it: MemberMetadata, out: bytearray) -> None:
 
 
 def read_GroupMetadataValue_0(view: memoryview, at: int) -> tuple[GroupMetadataValue, int]:
-    it = new(GroupMetadataValue)
     size = len(view)
+    it = new(GroupMetadataValue)
     it.current_state_timestamp = -1
     (n,) = unpack_h(view, at)
     at += 2
@@ -1504,7 +1504,7 @@ def read_GroupMetadataValue_0(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("GroupMetadataValue.protocol_type")
@@ -1514,7 +1514,7 @@ def read_GroupMetadataValue_0(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.protocol")
-        it.protocol = str(view[at:end], "utf-8", "replace")
+        it.protocol = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol = None
@@ -1524,7 +1524,7 @@ def read_GroupMetadataValue_0(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.leader = None
@@ -1570,8 +1570,8 @@ def write_GroupMetadataValue_0(it: GroupMetadataValue, out: bytearray, splices: 
 
 
 def read_MemberMetadata_1(view: memoryview, at: int) -> tuple[MemberMetadata, int]:
-    it = new(MemberMetadata)
     size = len(view)
+    it = new(MemberMetadata)
     it.group_instance_id = None
     (n,) = unpack_h(view, at)
     at += 2
@@ -1579,7 +1579,7 @@ def read_MemberMetadata_1(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.member_id")
@@ -1589,7 +1589,7 @@ def read_MemberMetadata_1(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.client_id")
@@ -1599,7 +1599,7 @@ def read_MemberMetadata_1(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.client_host")
@@ -1609,7 +1609,7 @@ def read_MemberMetadata_1(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.subscription")
-        it.subscription = bytes(view[at:end])
+        it.subscription = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("MemberMetadata.subscription")
@@ -1619,7 +1619,7 @@ def read_MemberMetadata_1(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("MemberMetadata.assignment")
@@ -1650,8 +1650,8 @@ def write_MemberMetadata_1(it: MemberMetadata, out: bytearray) -> None:
 
 
 def read_GroupMetadataValue_1(view: memoryview, at: int) -> tuple[GroupMetadataValue, int]:
-    it = new(GroupMetadataValue)
     size = len(view)
+    it = new(GroupMetadataValue)
     it.current_state_timestamp = -1
     (n,) = unpack_h(view, at)
     at += 2
@@ -1659,7 +1659,7 @@ def read_GroupMetadataValue_1(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("GroupMetadataValue.protocol_type")
@@ -1669,7 +1669,7 @@ def read_GroupMetadataValue_1(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.protocol")
-        it.protocol = str(view[at:end], "utf-8", "replace")
+        it.protocol = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol = None
@@ -1679,7 +1679,7 @@ def read_GroupMetadataValue_1(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.leader = None
@@ -1725,15 +1725,15 @@ def write_GroupMetadataValue_1(it: GroupMetadataValue, out: bytearray, splices: 
 
 
 def read_GroupMetadataValue_2(view: memoryview, at: int) -> tuple[GroupMetadataValue, int]:
-    it = new(GroupMetadataValue)
     size = len(view)
+    it = new(GroupMetadataValue)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("GroupMetadataValue.protocol_type")
@@ -1743,7 +1743,7 @@ def read_GroupMetadataValue_2(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.protocol")
-        it.protocol = str(view[at:end], "utf-8", "replace")
+        it.protocol = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol = None
@@ -1753,7 +1753,7 @@ def read_GroupMetadataValue_2(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.leader = None
@@ -1799,15 +1799,15 @@ def write_GroupMetadataValue_2(it: GroupMetadataValue, out: bytearray, splices: 
 
 
 def read_MemberMetadata_3(view: memoryview, at: int) -> tuple[MemberMetadata, int]:
-    it = new(MemberMetadata)
     size = len(view)
+    it = new(MemberMetadata)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.member_id")
@@ -1817,7 +1817,7 @@ def read_MemberMetadata_3(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -1827,7 +1827,7 @@ def read_MemberMetadata_3(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.client_id")
@@ -1837,7 +1837,7 @@ def read_MemberMetadata_3(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.client_host")
@@ -1847,7 +1847,7 @@ def read_MemberMetadata_3(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.subscription")
-        it.subscription = bytes(view[at:end])
+        it.subscription = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("MemberMetadata.subscription")
@@ -1857,7 +1857,7 @@ def read_MemberMetadata_3(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n
         if end > size:
             raise cut_short("MemberMetadata.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("MemberMetadata.assignment")
@@ -1896,15 +1896,15 @@ def write_MemberMetadata_3(it: MemberMetadata, out: bytearray) -> None:
 
 
 def read_GroupMetadataValue_3(view: memoryview, at: int) -> tuple[GroupMetadataValue, int]:
-    it = new(GroupMetadataValue)
     size = len(view)
+    it = new(GroupMetadataValue)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("GroupMetadataValue.protocol_type")
@@ -1914,7 +1914,7 @@ def read_GroupMetadataValue_3(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.protocol")
-        it.protocol = str(view[at:end], "utf-8", "replace")
+        it.protocol = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol = None
@@ -1924,7 +1924,7 @@ def read_GroupMetadataValue_3(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n
         if end > size:
             raise cut_short("GroupMetadataValue.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.leader = None
@@ -1970,8 +1970,8 @@ def write_GroupMetadataValue_3(it: GroupMetadataValue, out: bytearray, splices: 
 
 
 def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, int]:
-    it = new(MemberMetadata)
     size = len(view)
+    it = new(MemberMetadata)
     n = view[at]
     at += 1
     if n > 127:
@@ -1980,7 +1980,7 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberMetadata.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.member_id")
@@ -1992,7 +1992,7 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberMetadata.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -2004,7 +2004,7 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberMetadata.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.client_id")
@@ -2016,7 +2016,7 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberMetadata.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberMetadata.client_host")
@@ -2028,7 +2028,7 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberMetadata.subscription")
-        it.subscription = bytes(view[at:end])
+        it.subscription = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("MemberMetadata.subscription")
@@ -2040,7 +2040,7 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberMetadata.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("MemberMetadata.assignment")
@@ -2105,8 +2105,8 @@ def write_MemberMetadata_4(it: MemberMetadata, out: bytearray) -> None:
 
 
 def read_GroupMetadataValue_4(view: memoryview, at: int) -> tuple[GroupMetadataValue, int]:
-    it = new(GroupMetadataValue)
     size = len(view)
+    it = new(GroupMetadataValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -2115,7 +2115,7 @@ def read_GroupMetadataValue_4(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n - 1
         if end > size:
             raise cut_short("GroupMetadataValue.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("GroupMetadataValue.protocol_type")
@@ -2127,7 +2127,7 @@ def read_GroupMetadataValue_4(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n - 1
         if end > size:
             raise cut_short("GroupMetadataValue.protocol")
-        it.protocol = str(view[at:end], "utf-8", "replace")
+        it.protocol = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol = None
@@ -2139,7 +2139,7 @@ def read_GroupMetadataValue_4(view: memoryview, at: int) -> tuple[GroupMetadataV
         end = at + n - 1
         if end > size:
             raise cut_short("GroupMetadataValue.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.leader = None
@@ -2209,15 +2209,15 @@ def write_GroupMetadataValue_4(it: GroupMetadataValue, out: bytearray, splices: 
 
 
 def read_ConsumerGroupMetadataKey_0(view: memoryview, at: int) -> tuple[ConsumerGroupMetadataKey, int]:
-    it = new(ConsumerGroupMetadataKey)
     size = len(view)
+    it = new(ConsumerGroupMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupMetadataKey.group_id")
@@ -2259,30 +2259,30 @@ def write_ConsumerGroupMetadataValue_0(it: ConsumerGroupMetadataValue, out: byte
     out += pack_i(it.epoch)
     if not (it.metadata_hash != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.metadata_hash != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_q(it.metadata_hash)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.metadata_hash != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.metadata_hash)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ConsumerGroupPartitionMetadataKey_0(view: memoryview, at: int) -> tuple[ConsumerGroupPartitionMetadataKey, int]:
-    it = new(ConsumerGroupPartitionMetadataKey)
     size = len(view)
+    it = new(ConsumerGroupPartitionMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupPartitionMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupPartitionMetadataKey.group_id")
@@ -2297,8 +2297,8 @@ def write_ConsumerGroupPartitionMetadataKey_0(it: ConsumerGroupPartitionMetadata
 
 
 def read_PartitionMetadata_0(view: memoryview, at: int) -> tuple[PartitionMetadata, int]:
-    it = new(PartitionMetadata)
     size = len(view)
+    it = new(PartitionMetadata)
     it.partition, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -2330,8 +2330,8 @@ def write_PartitionMetadata_0(it: PartitionMetadata, out: bytearray) -> None:
 
 
 def read_TopicMetadata_0(view: memoryview, at: int) -> tuple[TopicMetadata, int]:
-    it = new(TopicMetadata)
     size = len(view)
+    it = new(TopicMetadata)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -2340,7 +2340,7 @@ def read_TopicMetadata_0(view: memoryview, at: int) -> tuple[TopicMetadata, int]
         end = at + n - 1
         if end > size:
             raise cut_short("TopicMetadata.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicMetadata.topic_name")
@@ -2388,8 +2388,8 @@ def write_TopicMetadata_0(it: TopicMetadata, out: bytearray) -> None:
 
 
 def read_ConsumerGroupPartitionMetadataValue_0(view: memoryview, at: int) -> tuple[ConsumerGroupPartitionMetadataValue, int]:
-    it = new(ConsumerGroupPartitionMetadataValue)
     size = len(view)
+    it = new(ConsumerGroupPartitionMetadataValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -2425,15 +2425,15 @@ def write_ConsumerGroupPartitionMetadataValue_0(it: ConsumerGroupPartitionMetada
 
 
 def read_ConsumerGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[ConsumerGroupMemberMetadataKey, int]:
-    it = new(ConsumerGroupMemberMetadataKey)
     size = len(view)
+    it = new(ConsumerGroupMemberMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupMemberMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupMemberMetadataKey.group_id")
@@ -2443,7 +2443,7 @@ def read_ConsumerGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[Co
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupMemberMetadataKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupMemberMetadataKey.member_id")
@@ -2462,8 +2462,8 @@ def write_ConsumerGroupMemberMetadataKey_0(it: ConsumerGroupMemberMetadataKey, o
 
 
 def read_ClassicProtocol_0(view: memoryview, at: int) -> tuple[ClassicProtocol, int]:
-    it = new(ClassicProtocol)
     size = len(view)
+    it = new(ClassicProtocol)
     n = view[at]
     at += 1
     if n > 127:
@@ -2472,7 +2472,7 @@ def read_ClassicProtocol_0(view: memoryview, at: int) -> tuple[ClassicProtocol, 
         end = at + n - 1
         if end > size:
             raise cut_short("ClassicProtocol.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ClassicProtocol.name")
@@ -2484,7 +2484,7 @@ def read_ClassicProtocol_0(view: memoryview, at: int) -> tuple[ClassicProtocol, 
         end = at + n - 1
         if end > size:
             raise cut_short("ClassicProtocol.metadata")
-        it.metadata = bytes(view[at:end])
+        it.metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("ClassicProtocol.metadata")
@@ -2516,8 +2516,8 @@ def write_ClassicProtocol_0(it: ClassicProtocol, out: bytearray) -> None:
 
 
 def read_ClassicMemberMetadata_0(view: memoryview, at: int) -> tuple[ClassicMemberMetadata, int]:
-    it = new(ClassicMemberMetadata)
     size = len(view)
+    it = new(ClassicMemberMetadata)
     it.session_timeout_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -2554,8 +2554,8 @@ def write_ClassicMemberMetadata_0(it: ClassicMemberMetadata, out: bytearray) -> 
 
 
 def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[ConsumerGroupMemberMetadataValue, int]:
-    it = new(ConsumerGroupMemberMetadataValue)
     size = len(view)
+    it = new(ConsumerGroupMemberMetadataValue)
     it.classic_member_metadata = ClassicMemberMetadata()
     n = view[at]
     at += 1
@@ -2565,7 +2565,7 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupMemberMetadataValue.instance_id")
-        it.instance_id = str(view[at:end], "utf-8", "replace")
+        it.instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.instance_id = None
@@ -2577,7 +2577,7 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupMemberMetadataValue.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -2589,7 +2589,7 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupMemberMetadataValue.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupMemberMetadataValue.client_id")
@@ -2601,7 +2601,7 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupMemberMetadataValue.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupMemberMetadataValue.client_host")
@@ -2622,7 +2622,7 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupMemberMetadataValue.subscribed_topic_regex")
-        it.subscribed_topic_regex = str(view[at:end], "utf-8", "replace")
+        it.subscribed_topic_regex = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.subscribed_topic_regex = None
@@ -2634,7 +2634,7 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("ConsumerGroupMemberMetadataValue.server_assignor")
-        it.server_assignor = str(view[at:end], "utf-8", "replace")
+        it.server_assignor = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.server_assignor = None
@@ -2732,34 +2732,34 @@ def write_ConsumerGroupMemberMetadataValue_0(it: ConsumerGroupMemberMetadataValu
     out += raw
     if not (it.classic_member_metadata != ClassicMemberMetadata()):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.classic_member_metadata != ClassicMemberMetadata():
-        n_tags += 1
-        tag = bytearray()
-        if it.classic_member_metadata is None:
-            tag.append(0)
-        else:
-            tag.append(1)
-            write_ClassicMemberMetadata_0(it.classic_member_metadata, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.classic_member_metadata != ClassicMemberMetadata():
+            n_tags += 1
+            tag = bytearray()
+            if it.classic_member_metadata is None:
+                tag.append(0)
+            else:
+                tag.append(1)
+                write_ClassicMemberMetadata_0(it.classic_member_metadata, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ConsumerGroupTargetAssignmentMetadataKey_0(view: memoryview, at: int) -> tuple[ConsumerGroupTargetAssignmentMetadataKey, int]:
-    it = new(ConsumerGroupTargetAssignmentMetadataKey)
     size = len(view)
+    it = new(ConsumerGroupTargetAssignmentMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupTargetAssignmentMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupTargetAssignmentMetadataKey.group_id")
@@ -2801,30 +2801,30 @@ def write_ConsumerGroupTargetAssignmentMetadataValue_0(it: ConsumerGroupTargetAs
     out += pack_i(it.assignment_epoch)
     if not (it.assignment_timestamp != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.assignment_timestamp != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_q(it.assignment_timestamp)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.assignment_timestamp != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.assignment_timestamp)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ConsumerGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> tuple[ConsumerGroupTargetAssignmentMemberKey, int]:
-    it = new(ConsumerGroupTargetAssignmentMemberKey)
     size = len(view)
+    it = new(ConsumerGroupTargetAssignmentMemberKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupTargetAssignmentMemberKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupTargetAssignmentMemberKey.group_id")
@@ -2834,7 +2834,7 @@ def read_ConsumerGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> 
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupTargetAssignmentMemberKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupTargetAssignmentMemberKey.member_id")
@@ -2853,8 +2853,8 @@ def write_ConsumerGroupTargetAssignmentMemberKey_0(it: ConsumerGroupTargetAssign
 
 
 def read_ConsumerGroupTargetAssignmentMemberValueTopicPartition_0(view: memoryview, at: int) -> tuple[ConsumerGroupTargetAssignmentMemberValueTopicPartition, int]:
-    it = new(ConsumerGroupTargetAssignmentMemberValueTopicPartition)
     size = len(view)
+    it = new(ConsumerGroupTargetAssignmentMemberValueTopicPartition)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -2892,8 +2892,8 @@ def write_ConsumerGroupTargetAssignmentMemberValueTopicPartition_0(it: ConsumerG
 
 
 def read_ConsumerGroupTargetAssignmentMemberValue_0(view: memoryview, at: int) -> tuple[ConsumerGroupTargetAssignmentMemberValue, int]:
-    it = new(ConsumerGroupTargetAssignmentMemberValue)
     size = len(view)
+    it = new(ConsumerGroupTargetAssignmentMemberValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -2929,15 +2929,15 @@ def write_ConsumerGroupTargetAssignmentMemberValue_0(it: ConsumerGroupTargetAssi
 
 
 def read_ConsumerGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) -> tuple[ConsumerGroupCurrentMemberAssignmentKey, int]:
-    it = new(ConsumerGroupCurrentMemberAssignmentKey)
     size = len(view)
+    it = new(ConsumerGroupCurrentMemberAssignmentKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupCurrentMemberAssignmentKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupCurrentMemberAssignmentKey.group_id")
@@ -2947,7 +2947,7 @@ def read_ConsumerGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) ->
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupCurrentMemberAssignmentKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupCurrentMemberAssignmentKey.member_id")
@@ -2966,8 +2966,8 @@ def write_ConsumerGroupCurrentMemberAssignmentKey_0(it: ConsumerGroupCurrentMemb
 
 
 def read_ConsumerGroupCurrentMemberAssignmentValueTopicPartitions_0(view: memoryview, at: int) -> tuple[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, int]:
-    it = new(ConsumerGroupCurrentMemberAssignmentValueTopicPartitions)
     size = len(view)
+    it = new(ConsumerGroupCurrentMemberAssignmentValueTopicPartitions)
     it.assignment_epochs = []
     it.topic_id, n = unpack_uB(view, at)
     at += 17
@@ -3027,35 +3027,35 @@ def write_ConsumerGroupCurrentMemberAssignmentValueTopicPartitions_0(it: Consume
         write_numbers(out, it.partitions, "i")
     if not ((it.assignment_epochs is None or it.assignment_epochs)):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if (it.assignment_epochs is None or it.assignment_epochs):
-        n_tags += 1
-        tag = bytearray()
-        if it.assignment_epochs is None:
-            n = 0
-        else:
-            n = len(it.assignment_epochs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if it.assignment_epochs:
-            if n < INT32S_SHORT:
-                tag += PACK_INT32S[n - 1](*it.assignment_epochs)
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if (it.assignment_epochs is None or it.assignment_epochs):
+            n_tags += 1
+            tag = bytearray()
+            if it.assignment_epochs is None:
+                n = 0
             else:
-                write_numbers(tag, it.assignment_epochs, "i")
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+                n = len(it.assignment_epochs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if it.assignment_epochs:
+                if n < INT32S_SHORT:
+                    tag += PACK_INT32S[n - 1](*it.assignment_epochs)
+                else:
+                    write_numbers(tag, it.assignment_epochs, "i")
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ConsumerGroupCurrentMemberAssignmentValue_0(view: memoryview, at: int) -> tuple[ConsumerGroupCurrentMemberAssignmentValue, int]:
-    it = new(ConsumerGroupCurrentMemberAssignmentValue)
     size = len(view)
+    it = new(ConsumerGroupCurrentMemberAssignmentValue)
     it.member_epoch, it.previous_member_epoch, it.state, n = unpack_iibB(view, at)
     at += 10
     if n > 127:
@@ -3113,15 +3113,15 @@ def write_ConsumerGroupCurrentMemberAssignmentValue_0(it: ConsumerGroupCurrentMe
 
 
 def read_ShareGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[ShareGroupMemberMetadataKey, int]:
-    it = new(ShareGroupMemberMetadataKey)
     size = len(view)
+    it = new(ShareGroupMemberMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ShareGroupMemberMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupMemberMetadataKey.group_id")
@@ -3131,7 +3131,7 @@ def read_ShareGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[Share
         end = at + n
         if end > size:
             raise cut_short("ShareGroupMemberMetadataKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupMemberMetadataKey.member_id")
@@ -3150,8 +3150,8 @@ def write_ShareGroupMemberMetadataKey_0(it: ShareGroupMemberMetadataKey, out: by
 
 
 def read_ShareGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[ShareGroupMemberMetadataValue, int]:
-    it = new(ShareGroupMemberMetadataValue)
     size = len(view)
+    it = new(ShareGroupMemberMetadataValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -3160,7 +3160,7 @@ def read_ShareGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[Sha
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupMemberMetadataValue.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -3172,7 +3172,7 @@ def read_ShareGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[Sha
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupMemberMetadataValue.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupMemberMetadataValue.client_id")
@@ -3184,7 +3184,7 @@ def read_ShareGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[Sha
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupMemberMetadataValue.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupMemberMetadataValue.client_host")
@@ -3243,15 +3243,15 @@ def write_ShareGroupMemberMetadataValue_0(it: ShareGroupMemberMetadataValue, out
 
 
 def read_ShareGroupMetadataKey_0(view: memoryview, at: int) -> tuple[ShareGroupMetadataKey, int]:
-    it = new(ShareGroupMetadataKey)
     size = len(view)
+    it = new(ShareGroupMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ShareGroupMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupMetadataKey.group_id")
@@ -3281,15 +3281,15 @@ def write_ShareGroupMetadataValue_0(it: ShareGroupMetadataValue, out: bytearray,
 
 
 def read_ShareGroupTargetAssignmentMetadataKey_0(view: memoryview, at: int) -> tuple[ShareGroupTargetAssignmentMetadataKey, int]:
-    it = new(ShareGroupTargetAssignmentMetadataKey)
     size = len(view)
+    it = new(ShareGroupTargetAssignmentMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ShareGroupTargetAssignmentMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupTargetAssignmentMetadataKey.group_id")
@@ -3331,30 +3331,30 @@ def write_ShareGroupTargetAssignmentMetadataValue_0(it: ShareGroupTargetAssignme
     out += pack_i(it.assignment_epoch)
     if not (it.assignment_timestamp != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.assignment_timestamp != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_q(it.assignment_timestamp)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.assignment_timestamp != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.assignment_timestamp)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ShareGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> tuple[ShareGroupTargetAssignmentMemberKey, int]:
-    it = new(ShareGroupTargetAssignmentMemberKey)
     size = len(view)
+    it = new(ShareGroupTargetAssignmentMemberKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ShareGroupTargetAssignmentMemberKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupTargetAssignmentMemberKey.group_id")
@@ -3364,7 +3364,7 @@ def read_ShareGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> tup
         end = at + n
         if end > size:
             raise cut_short("ShareGroupTargetAssignmentMemberKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupTargetAssignmentMemberKey.member_id")
@@ -3383,8 +3383,8 @@ def write_ShareGroupTargetAssignmentMemberKey_0(it: ShareGroupTargetAssignmentMe
 
 
 def read_ShareGroupTargetAssignmentMemberValueTopicPartition_0(view: memoryview, at: int) -> tuple[ShareGroupTargetAssignmentMemberValueTopicPartition, int]:
-    it = new(ShareGroupTargetAssignmentMemberValueTopicPartition)
     size = len(view)
+    it = new(ShareGroupTargetAssignmentMemberValueTopicPartition)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -3422,8 +3422,8 @@ def write_ShareGroupTargetAssignmentMemberValueTopicPartition_0(it: ShareGroupTa
 
 
 def read_ShareGroupTargetAssignmentMemberValue_0(view: memoryview, at: int) -> tuple[ShareGroupTargetAssignmentMemberValue, int]:
-    it = new(ShareGroupTargetAssignmentMemberValue)
     size = len(view)
+    it = new(ShareGroupTargetAssignmentMemberValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -3459,15 +3459,15 @@ def write_ShareGroupTargetAssignmentMemberValue_0(it: ShareGroupTargetAssignment
 
 
 def read_ShareGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) -> tuple[ShareGroupCurrentMemberAssignmentKey, int]:
-    it = new(ShareGroupCurrentMemberAssignmentKey)
     size = len(view)
+    it = new(ShareGroupCurrentMemberAssignmentKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ShareGroupCurrentMemberAssignmentKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupCurrentMemberAssignmentKey.group_id")
@@ -3477,7 +3477,7 @@ def read_ShareGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) -> tu
         end = at + n
         if end > size:
             raise cut_short("ShareGroupCurrentMemberAssignmentKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupCurrentMemberAssignmentKey.member_id")
@@ -3496,8 +3496,8 @@ def write_ShareGroupCurrentMemberAssignmentKey_0(it: ShareGroupCurrentMemberAssi
 
 
 def read_ShareGroupCurrentMemberAssignmentValueTopicPartitions_0(view: memoryview, at: int) -> tuple[ShareGroupCurrentMemberAssignmentValueTopicPartitions, int]:
-    it = new(ShareGroupCurrentMemberAssignmentValueTopicPartitions)
     size = len(view)
+    it = new(ShareGroupCurrentMemberAssignmentValueTopicPartitions)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -3535,8 +3535,8 @@ def write_ShareGroupCurrentMemberAssignmentValueTopicPartitions_0(it: ShareGroup
 
 
 def read_ShareGroupCurrentMemberAssignmentValue_0(view: memoryview, at: int) -> tuple[ShareGroupCurrentMemberAssignmentValue, int]:
-    it = new(ShareGroupCurrentMemberAssignmentValue)
     size = len(view)
+    it = new(ShareGroupCurrentMemberAssignmentValue)
     it.member_epoch, it.previous_member_epoch, it.state, n = unpack_iibB(view, at)
     at += 10
     if n > 127:
@@ -3573,15 +3573,15 @@ def write_ShareGroupCurrentMemberAssignmentValue_0(it: ShareGroupCurrentMemberAs
 
 
 def read_ShareGroupStatePartitionMetadataKey_0(view: memoryview, at: int) -> tuple[ShareGroupStatePartitionMetadataKey, int]:
-    it = new(ShareGroupStatePartitionMetadataKey)
     size = len(view)
+    it = new(ShareGroupStatePartitionMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ShareGroupStatePartitionMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupStatePartitionMetadataKey.group_id")
@@ -3596,8 +3596,8 @@ def write_ShareGroupStatePartitionMetadataKey_0(it: ShareGroupStatePartitionMeta
 
 
 def read_TopicPartitionsInfo_0(view: memoryview, at: int) -> tuple[TopicPartitionsInfo, int]:
-    it = new(TopicPartitionsInfo)
     size = len(view)
+    it = new(TopicPartitionsInfo)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -3606,7 +3606,7 @@ def read_TopicPartitionsInfo_0(view: memoryview, at: int) -> tuple[TopicPartitio
         end = at + n - 1
         if end > size:
             raise cut_short("TopicPartitionsInfo.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicPartitionsInfo.topic_name")
@@ -3654,8 +3654,8 @@ def write_TopicPartitionsInfo_0(it: TopicPartitionsInfo, out: bytearray) -> None
 
 
 def read_ShareGroupStatePartitionMetadataValueTopicInfo_0(view: memoryview, at: int) -> tuple[ShareGroupStatePartitionMetadataValueTopicInfo, int]:
-    it = new(ShareGroupStatePartitionMetadataValueTopicInfo)
     size = len(view)
+    it = new(ShareGroupStatePartitionMetadataValueTopicInfo)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -3664,7 +3664,7 @@ def read_ShareGroupStatePartitionMetadataValueTopicInfo_0(view: memoryview, at: 
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupStatePartitionMetadataValueTopicInfo.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupStatePartitionMetadataValueTopicInfo.topic_name")
@@ -3690,8 +3690,8 @@ def write_ShareGroupStatePartitionMetadataValueTopicInfo_0(it: ShareGroupStatePa
 
 
 def read_ShareGroupStatePartitionMetadataValue_0(view: memoryview, at: int) -> tuple[ShareGroupStatePartitionMetadataValue, int]:
-    it = new(ShareGroupStatePartitionMetadataValue)
     size = len(view)
+    it = new(ShareGroupStatePartitionMetadataValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -3769,15 +3769,15 @@ def write_ShareGroupStatePartitionMetadataValue_0(it: ShareGroupStatePartitionMe
 
 
 def read_ConsumerGroupRegularExpressionKey_0(view: memoryview, at: int) -> tuple[ConsumerGroupRegularExpressionKey, int]:
-    it = new(ConsumerGroupRegularExpressionKey)
     size = len(view)
+    it = new(ConsumerGroupRegularExpressionKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupRegularExpressionKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupRegularExpressionKey.group_id")
@@ -3787,7 +3787,7 @@ def read_ConsumerGroupRegularExpressionKey_0(view: memoryview, at: int) -> tuple
         end = at + n
         if end > size:
             raise cut_short("ConsumerGroupRegularExpressionKey.regular_expression")
-        it.regular_expression = str(view[at:end], "utf-8", "replace")
+        it.regular_expression = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConsumerGroupRegularExpressionKey.regular_expression")
@@ -3806,8 +3806,8 @@ def write_ConsumerGroupRegularExpressionKey_0(it: ConsumerGroupRegularExpression
 
 
 def read_ConsumerGroupRegularExpressionValue_0(view: memoryview, at: int) -> tuple[ConsumerGroupRegularExpressionValue, int]:
-    it = new(ConsumerGroupRegularExpressionValue)
     size = len(view)
+    it = new(ConsumerGroupRegularExpressionValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -3838,15 +3838,15 @@ def write_ConsumerGroupRegularExpressionValue_0(it: ConsumerGroupRegularExpressi
 
 
 def read_StreamsGroupMetadataKey_0(view: memoryview, at: int) -> tuple[StreamsGroupMetadataKey, int]:
-    it = new(StreamsGroupMetadataKey)
     size = len(view)
+    it = new(StreamsGroupMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupMetadataKey.group_id")
@@ -3861,8 +3861,8 @@ def write_StreamsGroupMetadataKey_0(it: StreamsGroupMetadataKey, out: bytearray,
 
 
 def read_LastAssignmentConfig_0(view: memoryview, at: int) -> tuple[LastAssignmentConfig, int]:
-    it = new(LastAssignmentConfig)
     size = len(view)
+    it = new(LastAssignmentConfig)
     n = view[at]
     at += 1
     if n > 127:
@@ -3871,7 +3871,7 @@ def read_LastAssignmentConfig_0(view: memoryview, at: int) -> tuple[LastAssignme
         end = at + n - 1
         if end > size:
             raise cut_short("LastAssignmentConfig.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LastAssignmentConfig.key")
@@ -3883,7 +3883,7 @@ def read_LastAssignmentConfig_0(view: memoryview, at: int) -> tuple[LastAssignme
         end = at + n - 1
         if end > size:
             raise cut_short("LastAssignmentConfig.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LastAssignmentConfig.value")
@@ -3915,8 +3915,8 @@ def write_LastAssignmentConfig_0(it: LastAssignmentConfig, out: bytearray) -> No
 
 
 def read_StreamsGroupMetadataValue_0(view: memoryview, at: int) -> tuple[StreamsGroupMetadataValue, int]:
-    it = new(StreamsGroupMetadataValue)
     size = len(view)
+    it = new(StreamsGroupMetadataValue)
     it.validated_topology_epoch = -1
     it.last_assignment_configs = []
     it.epoch, it.metadata_hash, n = unpack_iqB(view, at)
@@ -3959,47 +3959,47 @@ def write_StreamsGroupMetadataValue_0(it: StreamsGroupMetadataValue, out: bytear
     out += pack_iq(it.epoch, it.metadata_hash)
     if not (it.validated_topology_epoch != -1) and not ((it.last_assignment_configs is None or it.last_assignment_configs)):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.validated_topology_epoch != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_i(it.validated_topology_epoch)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if (it.last_assignment_configs is None or it.last_assignment_configs):
-        n_tags += 1
-        tag = bytearray()
-        if it.last_assignment_configs is None:
-            n = 0
-        else:
-            n = len(it.last_assignment_configs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if it.last_assignment_configs:
-            for last_assignment_config in it.last_assignment_configs:
-                write_LastAssignmentConfig_0(last_assignment_config, tag)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.validated_topology_epoch != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_i(it.validated_topology_epoch)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if (it.last_assignment_configs is None or it.last_assignment_configs):
+            n_tags += 1
+            tag = bytearray()
+            if it.last_assignment_configs is None:
+                n = 0
+            else:
+                n = len(it.last_assignment_configs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if it.last_assignment_configs:
+                for last_assignment_config in it.last_assignment_configs:
+                    write_LastAssignmentConfig_0(last_assignment_config, tag)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_StreamsGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[StreamsGroupMemberMetadataKey, int]:
-    it = new(StreamsGroupMemberMetadataKey)
     size = len(view)
+    it = new(StreamsGroupMemberMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupMemberMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupMemberMetadataKey.group_id")
@@ -4009,7 +4009,7 @@ def read_StreamsGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[Str
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupMemberMetadataKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupMemberMetadataKey.member_id")
@@ -4028,8 +4028,8 @@ def write_StreamsGroupMemberMetadataKey_0(it: StreamsGroupMemberMetadataKey, out
 
 
 def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
-    it = new(Endpoint)
     size = len(view)
+    it = new(Endpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -4038,7 +4038,7 @@ def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Endpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Endpoint.host")
@@ -4063,8 +4063,8 @@ def write_Endpoint_0(it: Endpoint, out: bytearray) -> None:
 
 
 def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
-    it = new(KeyValue)
     size = len(view)
+    it = new(KeyValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -4073,7 +4073,7 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("KeyValue.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("KeyValue.key")
@@ -4085,7 +4085,7 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("KeyValue.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("KeyValue.value")
@@ -4117,8 +4117,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
 
 
 def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[StreamsGroupMemberMetadataValue, int]:
-    it = new(StreamsGroupMemberMetadataValue)
     size = len(view)
+    it = new(StreamsGroupMemberMetadataValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -4127,7 +4127,7 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupMemberMetadataValue.instance_id")
-        it.instance_id = str(view[at:end], "utf-8", "replace")
+        it.instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.instance_id = None
@@ -4139,7 +4139,7 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupMemberMetadataValue.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -4151,7 +4151,7 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupMemberMetadataValue.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupMemberMetadataValue.client_id")
@@ -4163,7 +4163,7 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupMemberMetadataValue.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupMemberMetadataValue.client_host")
@@ -4175,7 +4175,7 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupMemberMetadataValue.process_id")
-        it.process_id = str(view[at:end], "utf-8", "replace")
+        it.process_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupMemberMetadataValue.process_id")
@@ -4269,15 +4269,15 @@ def write_StreamsGroupMemberMetadataValue_0(it: StreamsGroupMemberMetadataValue,
 
 
 def read_StreamsGroupTargetAssignmentMetadataKey_0(view: memoryview, at: int) -> tuple[StreamsGroupTargetAssignmentMetadataKey, int]:
-    it = new(StreamsGroupTargetAssignmentMetadataKey)
     size = len(view)
+    it = new(StreamsGroupTargetAssignmentMetadataKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupTargetAssignmentMetadataKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupTargetAssignmentMetadataKey.group_id")
@@ -4319,30 +4319,30 @@ def write_StreamsGroupTargetAssignmentMetadataValue_0(it: StreamsGroupTargetAssi
     out += pack_i(it.assignment_epoch)
     if not (it.assignment_timestamp != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.assignment_timestamp != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_q(it.assignment_timestamp)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.assignment_timestamp != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.assignment_timestamp)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_StreamsGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> tuple[StreamsGroupTargetAssignmentMemberKey, int]:
-    it = new(StreamsGroupTargetAssignmentMemberKey)
     size = len(view)
+    it = new(StreamsGroupTargetAssignmentMemberKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupTargetAssignmentMemberKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupTargetAssignmentMemberKey.group_id")
@@ -4352,7 +4352,7 @@ def read_StreamsGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> t
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupTargetAssignmentMemberKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupTargetAssignmentMemberKey.member_id")
@@ -4371,8 +4371,8 @@ def write_StreamsGroupTargetAssignmentMemberKey_0(it: StreamsGroupTargetAssignme
 
 
 def read_StreamsGroupTargetAssignmentMemberValueTaskIds_0(view: memoryview, at: int) -> tuple[StreamsGroupTargetAssignmentMemberValueTaskIds, int]:
-    it = new(StreamsGroupTargetAssignmentMemberValueTaskIds)
     size = len(view)
+    it = new(StreamsGroupTargetAssignmentMemberValueTaskIds)
     n = view[at]
     at += 1
     if n > 127:
@@ -4381,7 +4381,7 @@ def read_StreamsGroupTargetAssignmentMemberValueTaskIds_0(view: memoryview, at: 
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupTargetAssignmentMemberValueTaskIds.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupTargetAssignmentMemberValueTaskIds.subtopology_id")
@@ -4428,8 +4428,8 @@ def write_StreamsGroupTargetAssignmentMemberValueTaskIds_0(it: StreamsGroupTarge
 
 
 def read_StreamsGroupTargetAssignmentMemberValue_0(view: memoryview, at: int) -> tuple[StreamsGroupTargetAssignmentMemberValue, int]:
-    it = new(StreamsGroupTargetAssignmentMemberValue)
     size = len(view)
+    it = new(StreamsGroupTargetAssignmentMemberValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -4507,15 +4507,15 @@ def write_StreamsGroupTargetAssignmentMemberValue_0(it: StreamsGroupTargetAssign
 
 
 def read_StreamsGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) -> tuple[StreamsGroupCurrentMemberAssignmentKey, int]:
-    it = new(StreamsGroupCurrentMemberAssignmentKey)
     size = len(view)
+    it = new(StreamsGroupCurrentMemberAssignmentKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupCurrentMemberAssignmentKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupCurrentMemberAssignmentKey.group_id")
@@ -4525,7 +4525,7 @@ def read_StreamsGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) -> 
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupCurrentMemberAssignmentKey.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupCurrentMemberAssignmentKey.member_id")
@@ -4544,8 +4544,8 @@ def write_StreamsGroupCurrentMemberAssignmentKey_0(it: StreamsGroupCurrentMember
 
 
 def read_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(view: memoryview, at: int) -> tuple[StreamsGroupCurrentMemberAssignmentValueTaskIds, int]:
-    it = new(StreamsGroupCurrentMemberAssignmentValueTaskIds)
     size = len(view)
+    it = new(StreamsGroupCurrentMemberAssignmentValueTaskIds)
     it.assignment_epochs = []
     n = view[at]
     at += 1
@@ -4555,7 +4555,7 @@ def read_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(view: memoryview, at:
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupCurrentMemberAssignmentValueTaskIds.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupCurrentMemberAssignmentValueTaskIds.subtopology_id")
@@ -4623,35 +4623,35 @@ def write_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(it: StreamsGroupCurr
         write_numbers(out, it.partitions, "i")
     if not ((it.assignment_epochs is None or it.assignment_epochs)):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if (it.assignment_epochs is None or it.assignment_epochs):
-        n_tags += 1
-        tag = bytearray()
-        if it.assignment_epochs is None:
-            n = 0
-        else:
-            n = len(it.assignment_epochs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if it.assignment_epochs:
-            if n < INT32S_SHORT:
-                tag += PACK_INT32S[n - 1](*it.assignment_epochs)
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if (it.assignment_epochs is None or it.assignment_epochs):
+            n_tags += 1
+            tag = bytearray()
+            if it.assignment_epochs is None:
+                n = 0
             else:
-                write_numbers(tag, it.assignment_epochs, "i")
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+                n = len(it.assignment_epochs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if it.assignment_epochs:
+                if n < INT32S_SHORT:
+                    tag += PACK_INT32S[n - 1](*it.assignment_epochs)
+                else:
+                    write_numbers(tag, it.assignment_epochs, "i")
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_StreamsGroupCurrentMemberAssignmentValue_0(view: memoryview, at: int) -> tuple[StreamsGroupCurrentMemberAssignmentValue, int]:
-    it = new(StreamsGroupCurrentMemberAssignmentValue)
     size = len(view)
+    it = new(StreamsGroupCurrentMemberAssignmentValue)
     it.member_epoch, it.previous_member_epoch, it.state, n = unpack_iibB(view, at)
     at += 10
     if n > 127:
@@ -4793,15 +4793,15 @@ def write_StreamsGroupCurrentMemberAssignmentValue_0(it: StreamsGroupCurrentMemb
 
 
 def read_StreamsGroupTopologyKey_0(view: memoryview, at: int) -> tuple[StreamsGroupTopologyKey, int]:
-    it = new(StreamsGroupTopologyKey)
     size = len(view)
+    it = new(StreamsGroupTopologyKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("StreamsGroupTopologyKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupTopologyKey.group_id")
@@ -4816,8 +4816,8 @@ def write_StreamsGroupTopologyKey_0(it: StreamsGroupTopologyKey, out: bytearray,
 
 
 def read_TopicConfig_0(view: memoryview, at: int) -> tuple[TopicConfig, int]:
-    it = new(TopicConfig)
     size = len(view)
+    it = new(TopicConfig)
     n = view[at]
     at += 1
     if n > 127:
@@ -4826,7 +4826,7 @@ def read_TopicConfig_0(view: memoryview, at: int) -> tuple[TopicConfig, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TopicConfig.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicConfig.key")
@@ -4838,7 +4838,7 @@ def read_TopicConfig_0(view: memoryview, at: int) -> tuple[TopicConfig, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TopicConfig.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicConfig.value")
@@ -4870,8 +4870,8 @@ def write_TopicConfig_0(it: TopicConfig, out: bytearray) -> None:
 
 
 def read_StreamsGroupTopologyValueTopicInfo_0(view: memoryview, at: int) -> tuple[StreamsGroupTopologyValueTopicInfo, int]:
-    it = new(StreamsGroupTopologyValueTopicInfo)
     size = len(view)
+    it = new(StreamsGroupTopologyValueTopicInfo)
     n = view[at]
     at += 1
     if n > 127:
@@ -4880,7 +4880,7 @@ def read_StreamsGroupTopologyValueTopicInfo_0(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupTopologyValueTopicInfo.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupTopologyValueTopicInfo.name")
@@ -4927,8 +4927,8 @@ def write_StreamsGroupTopologyValueTopicInfo_0(it: StreamsGroupTopologyValueTopi
 
 
 def read_CopartitionGroup_0(view: memoryview, at: int) -> tuple[CopartitionGroup, int]:
-    it = new(CopartitionGroup)
     size = len(view)
+    it = new(CopartitionGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -4991,8 +4991,8 @@ def write_CopartitionGroup_0(it: CopartitionGroup, out: bytearray) -> None:
 
 
 def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
-    it = new(Subtopology)
     size = len(view)
+    it = new(Subtopology)
     n = view[at]
     at += 1
     if n > 127:
@@ -5001,7 +5001,7 @@ def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Subtopology.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Subtopology.subtopology_id")
@@ -5137,8 +5137,8 @@ def write_Subtopology_0(it: Subtopology, out: bytearray) -> None:
 
 
 def read_StreamsGroupTopologyValue_0(view: memoryview, at: int) -> tuple[StreamsGroupTopologyValue, int]:
-    it = new(StreamsGroupTopologyValue)
     size = len(view)
+    it = new(StreamsGroupTopologyValue)
     it.epoch, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -63,8 +63,8 @@ class HeartbeatResponse(Message):
 
 
 def read_HeartbeatRequest_0(view: memoryview, at: int) -> tuple[HeartbeatRequest, int]:
-    it = new(HeartbeatRequest)
     size = len(view)
+    it = new(HeartbeatRequest)
     it.group_instance_id = None
     (n,) = unpack_h(view, at)
     at += 2
@@ -72,7 +72,7 @@ def read_HeartbeatRequest_0(view: memoryview, at: int) -> tuple[HeartbeatRequest
         end = at + n
         if end > size:
             raise cut_short("HeartbeatRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("HeartbeatRequest.group_id")
@@ -82,7 +82,7 @@ def read_HeartbeatRequest_0(view: memoryview, at: int) -> tuple[HeartbeatRequest
         end = at + n
         if end > size:
             raise cut_short("HeartbeatRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("HeartbeatRequest.member_id")
@@ -103,15 +103,15 @@ def write_HeartbeatRequest_0(it: HeartbeatRequest, out: bytearray, splices: Spli
 
 
 def read_HeartbeatRequest_3(view: memoryview, at: int) -> tuple[HeartbeatRequest, int]:
-    it = new(HeartbeatRequest)
     size = len(view)
+    it = new(HeartbeatRequest)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("HeartbeatRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("HeartbeatRequest.group_id")
@@ -121,7 +121,7 @@ def read_HeartbeatRequest_3(view: memoryview, at: int) -> tuple[HeartbeatRequest
         end = at + n
         if end > size:
             raise cut_short("HeartbeatRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("HeartbeatRequest.member_id")
@@ -131,7 +131,7 @@ def read_HeartbeatRequest_3(view: memoryview, at: int) -> tuple[HeartbeatRequest
         end = at + n
         if end > size:
             raise cut_short("HeartbeatRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -158,8 +158,8 @@ def write_HeartbeatRequest_3(it: HeartbeatRequest, out: bytearray, splices: Spli
 
 
 def read_HeartbeatRequest_4(view: memoryview, at: int) -> tuple[HeartbeatRequest, int]:
-    it = new(HeartbeatRequest)
     size = len(view)
+    it = new(HeartbeatRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -168,7 +168,7 @@ def read_HeartbeatRequest_4(view: memoryview, at: int) -> tuple[HeartbeatRequest
         end = at + n - 1
         if end > size:
             raise cut_short("HeartbeatRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("HeartbeatRequest.group_id")
@@ -180,7 +180,7 @@ def read_HeartbeatRequest_4(view: memoryview, at: int) -> tuple[HeartbeatRequest
         end = at + n - 1
         if end > size:
             raise cut_short("HeartbeatRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("HeartbeatRequest.member_id")
@@ -192,7 +192,7 @@ def read_HeartbeatRequest_4(view: memoryview, at: int) -> tuple[HeartbeatRequest
         end = at + n - 1
         if end > size:
             raise cut_short("HeartbeatRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None

@@ -117,15 +117,15 @@ class IncrementalAlterConfigsResponse(Message):
 
 
 def read_AlterableConfig_0(view: memoryview, at: int) -> tuple[AlterableConfig, int]:
-    it = new(AlterableConfig)
     size = len(view)
+    it = new(AlterableConfig)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterableConfig.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterableConfig.name")
@@ -135,7 +135,7 @@ def read_AlterableConfig_0(view: memoryview, at: int) -> tuple[AlterableConfig, 
         end = at + n
         if end > size:
             raise cut_short("AlterableConfig.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -158,15 +158,15 @@ def write_AlterableConfig_0(it: AlterableConfig, out: bytearray) -> None:
 
 
 def read_AlterConfigsResource_0(view: memoryview, at: int) -> tuple[AlterConfigsResource, int]:
-    it = new(AlterConfigsResource)
     size = len(view)
+    it = new(AlterConfigsResource)
     it.resource_type, n = unpack_bh(view, at)
     at += 3
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterConfigsResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterConfigsResource.resource_name")
@@ -196,8 +196,8 @@ def write_AlterConfigsResource_0(it: AlterConfigsResource, out: bytearray) -> No
 
 
 def read_IncrementalAlterConfigsRequest_0(view: memoryview, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:
-    it = new(IncrementalAlterConfigsRequest)
     size = len(view)
+    it = new(IncrementalAlterConfigsRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -223,8 +223,8 @@ def write_IncrementalAlterConfigsRequest_0(it: IncrementalAlterConfigsRequest, o
 
 
 def read_AlterableConfig_1(view: memoryview, at: int) -> tuple[AlterableConfig, int]:
-    it = new(AlterableConfig)
     size = len(view)
+    it = new(AlterableConfig)
     n = view[at]
     at += 1
     if n > 127:
@@ -233,7 +233,7 @@ def read_AlterableConfig_1(view: memoryview, at: int) -> tuple[AlterableConfig, 
         end = at + n - 1
         if end > size:
             raise cut_short("AlterableConfig.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterableConfig.name")
@@ -245,7 +245,7 @@ def read_AlterableConfig_1(view: memoryview, at: int) -> tuple[AlterableConfig, 
         end = at + n - 1
         if end > size:
             raise cut_short("AlterableConfig.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -282,8 +282,8 @@ def write_AlterableConfig_1(it: AlterableConfig, out: bytearray) -> None:
 
 
 def read_AlterConfigsResource_1(view: memoryview, at: int) -> tuple[AlterConfigsResource, int]:
-    it = new(AlterConfigsResource)
     size = len(view)
+    it = new(AlterConfigsResource)
     it.resource_type, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -292,7 +292,7 @@ def read_AlterConfigsResource_1(view: memoryview, at: int) -> tuple[AlterConfigs
         end = at + n - 1
         if end > size:
             raise cut_short("AlterConfigsResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterConfigsResource.resource_name")
@@ -339,8 +339,8 @@ def write_AlterConfigsResource_1(it: AlterConfigsResource, out: bytearray) -> No
 
 
 def read_IncrementalAlterConfigsRequest_1(view: memoryview, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:
-    it = new(IncrementalAlterConfigsRequest)
     size = len(view)
+    it = new(IncrementalAlterConfigsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -376,15 +376,15 @@ def write_IncrementalAlterConfigsRequest_1(it: IncrementalAlterConfigsRequest, o
 
 
 def read_AlterConfigsResourceResponse_0(view: memoryview, at: int) -> tuple[AlterConfigsResourceResponse, int]:
-    it = new(AlterConfigsResourceResponse)
     size = len(view)
+    it = new(AlterConfigsResourceResponse)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("AlterConfigsResourceResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -394,7 +394,7 @@ def read_AlterConfigsResourceResponse_0(view: memoryview, at: int) -> tuple[Alte
         end = at + n
         if end > size:
             raise cut_short("AlterConfigsResourceResponse.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterConfigsResourceResponse.resource_name")
@@ -417,8 +417,8 @@ def write_AlterConfigsResourceResponse_0(it: AlterConfigsResourceResponse, out: 
 
 
 def read_IncrementalAlterConfigsResponse_0(view: memoryview, at: int) -> tuple[IncrementalAlterConfigsResponse, int]:
-    it = new(IncrementalAlterConfigsResponse)
     size = len(view)
+    it = new(IncrementalAlterConfigsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -441,8 +441,8 @@ def write_IncrementalAlterConfigsResponse_0(it: IncrementalAlterConfigsResponse,
 
 
 def read_AlterConfigsResourceResponse_1(view: memoryview, at: int) -> tuple[AlterConfigsResourceResponse, int]:
-    it = new(AlterConfigsResourceResponse)
     size = len(view)
+    it = new(AlterConfigsResourceResponse)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -451,7 +451,7 @@ def read_AlterConfigsResourceResponse_1(view: memoryview, at: int) -> tuple[Alte
         end = at + n - 1
         if end > size:
             raise cut_short("AlterConfigsResourceResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -463,7 +463,7 @@ def read_AlterConfigsResourceResponse_1(view: memoryview, at: int) -> tuple[Alte
         end = at + n - 1
         if end > size:
             raise cut_short("AlterConfigsResourceResponse.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AlterConfigsResourceResponse.resource_name")
@@ -501,8 +501,8 @@ def write_AlterConfigsResourceResponse_1(it: AlterConfigsResourceResponse, out: 
 
 
 def read_IncrementalAlterConfigsResponse_1(view: memoryview, at: int) -> tuple[IncrementalAlterConfigsResponse, int]:
-    it = new(IncrementalAlterConfigsResponse)
     size = len(view)
+    it = new(IncrementalAlterConfigsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

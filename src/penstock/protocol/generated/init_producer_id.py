@@ -81,8 +81,8 @@ class InitProducerIdResponse(Message):
 
 
 def read_InitProducerIdRequest_0(view: memoryview, at: int) -> tuple[InitProducerIdRequest, int]:
-    it = new(InitProducerIdRequest)
     size = len(view)
+    it = new(InitProducerIdRequest)
     it.producer_id = -1
     it.producer_epoch = -1
     it.enable2_pc = False
@@ -93,7 +93,7 @@ def read_InitProducerIdRequest_0(view: memoryview, at: int) -> tuple[InitProduce
         end = at + n
         if end > size:
             raise cut_short("InitProducerIdRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.transactional_id = None
@@ -123,8 +123,8 @@ def write_InitProducerIdRequest_0(it: InitProducerIdRequest, out: bytearray, spl
 
 
 def read_InitProducerIdRequest_2(view: memoryview, at: int) -> tuple[InitProducerIdRequest, int]:
-    it = new(InitProducerIdRequest)
     size = len(view)
+    it = new(InitProducerIdRequest)
     it.producer_id = -1
     it.producer_epoch = -1
     it.enable2_pc = False
@@ -137,7 +137,7 @@ def read_InitProducerIdRequest_2(view: memoryview, at: int) -> tuple[InitProduce
         end = at + n - 1
         if end > size:
             raise cut_short("InitProducerIdRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.transactional_id = None
@@ -174,8 +174,8 @@ def write_InitProducerIdRequest_2(it: InitProducerIdRequest, out: bytearray, spl
 
 
 def read_InitProducerIdRequest_3(view: memoryview, at: int) -> tuple[InitProducerIdRequest, int]:
-    it = new(InitProducerIdRequest)
     size = len(view)
+    it = new(InitProducerIdRequest)
     it.enable2_pc = False
     it.keep_prepared_txn = False
     n = view[at]
@@ -186,7 +186,7 @@ def read_InitProducerIdRequest_3(view: memoryview, at: int) -> tuple[InitProduce
         end = at + n - 1
         if end > size:
             raise cut_short("InitProducerIdRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.transactional_id = None
@@ -219,8 +219,8 @@ def write_InitProducerIdRequest_3(it: InitProducerIdRequest, out: bytearray, spl
 
 
 def read_InitProducerIdRequest_6(view: memoryview, at: int) -> tuple[InitProducerIdRequest, int]:
-    it = new(InitProducerIdRequest)
     size = len(view)
+    it = new(InitProducerIdRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -229,7 +229,7 @@ def read_InitProducerIdRequest_6(view: memoryview, at: int) -> tuple[InitProduce
         end = at + n - 1
         if end > size:
             raise cut_short("InitProducerIdRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.transactional_id = None

@@ -128,8 +128,8 @@ def write_PartitionData_0(it: PartitionData, out: bytearray) -> None:
 
 
 def read_InitializeStateData_0(view: memoryview, at: int) -> tuple[InitializeStateData, int]:
-    it = new(InitializeStateData)
     size = len(view)
+    it = new(InitializeStateData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -166,8 +166,8 @@ def write_InitializeStateData_0(it: InitializeStateData, out: bytearray) -> None
 
 
 def read_InitializeShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[InitializeShareGroupStateRequest, int]:
-    it = new(InitializeShareGroupStateRequest)
     size = len(view)
+    it = new(InitializeShareGroupStateRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -176,7 +176,7 @@ def read_InitializeShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("InitializeShareGroupStateRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("InitializeShareGroupStateRequest.group_id")
@@ -222,8 +222,8 @@ def write_InitializeShareGroupStateRequest_0(it: InitializeShareGroupStateReques
 
 
 def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, int]:
-    it = new(PartitionResult)
     size = len(view)
+    it = new(PartitionResult)
     it.partition, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -232,7 +232,7 @@ def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, 
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -262,8 +262,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
 
 
 def read_InitializeStateResult_0(view: memoryview, at: int) -> tuple[InitializeStateResult, int]:
-    it = new(InitializeStateResult)
     size = len(view)
+    it = new(InitializeStateResult)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -300,8 +300,8 @@ def write_InitializeStateResult_0(it: InitializeStateResult, out: bytearray) -> 
 
 
 def read_InitializeShareGroupStateResponse_0(view: memoryview, at: int) -> tuple[InitializeShareGroupStateResponse, int]:
-    it = new(InitializeShareGroupStateResponse)
     size = len(view)
+    it = new(InitializeShareGroupStateResponse)
     n = view[at]
     at += 1
     if n > 127:

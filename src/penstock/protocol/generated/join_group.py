@@ -126,15 +126,15 @@ class JoinGroupResponse(Message):
 
 
 def read_JoinGroupRequestProtocol_0(view: memoryview, at: int) -> tuple[JoinGroupRequestProtocol, int]:
-    it = new(JoinGroupRequestProtocol)
     size = len(view)
+    it = new(JoinGroupRequestProtocol)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequestProtocol.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequestProtocol.name")
@@ -144,7 +144,7 @@ def read_JoinGroupRequestProtocol_0(view: memoryview, at: int) -> tuple[JoinGrou
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequestProtocol.metadata")
-        it.metadata = bytes(view[at:end])
+        it.metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("JoinGroupRequestProtocol.metadata")
@@ -163,8 +163,8 @@ def write_JoinGroupRequestProtocol_0(it: JoinGroupRequestProtocol, out: bytearra
 
 
 def read_JoinGroupRequest_0(view: memoryview, at: int) -> tuple[JoinGroupRequest, int]:
-    it = new(JoinGroupRequest)
     size = len(view)
+    it = new(JoinGroupRequest)
     it.rebalance_timeout_ms = -1
     it.group_instance_id = None
     it.reason = None
@@ -174,7 +174,7 @@ def read_JoinGroupRequest_0(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.group_id")
@@ -184,7 +184,7 @@ def read_JoinGroupRequest_0(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.member_id")
@@ -194,7 +194,7 @@ def read_JoinGroupRequest_0(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.protocol_type")
@@ -234,8 +234,8 @@ def write_JoinGroupRequest_0(it: JoinGroupRequest, out: bytearray, splices: Spli
 
 
 def read_JoinGroupRequest_1(view: memoryview, at: int) -> tuple[JoinGroupRequest, int]:
-    it = new(JoinGroupRequest)
     size = len(view)
+    it = new(JoinGroupRequest)
     it.group_instance_id = None
     it.reason = None
     (n,) = unpack_h(view, at)
@@ -244,7 +244,7 @@ def read_JoinGroupRequest_1(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.group_id")
@@ -254,7 +254,7 @@ def read_JoinGroupRequest_1(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.member_id")
@@ -264,7 +264,7 @@ def read_JoinGroupRequest_1(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.protocol_type")
@@ -304,8 +304,8 @@ def write_JoinGroupRequest_1(it: JoinGroupRequest, out: bytearray, splices: Spli
 
 
 def read_JoinGroupRequest_5(view: memoryview, at: int) -> tuple[JoinGroupRequest, int]:
-    it = new(JoinGroupRequest)
     size = len(view)
+    it = new(JoinGroupRequest)
     it.reason = None
     (n,) = unpack_h(view, at)
     at += 2
@@ -313,7 +313,7 @@ def read_JoinGroupRequest_5(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.group_id")
@@ -323,7 +323,7 @@ def read_JoinGroupRequest_5(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.member_id")
@@ -333,7 +333,7 @@ def read_JoinGroupRequest_5(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -343,7 +343,7 @@ def read_JoinGroupRequest_5(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n
         if end > size:
             raise cut_short("JoinGroupRequest.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.protocol_type")
@@ -389,8 +389,8 @@ def write_JoinGroupRequest_5(it: JoinGroupRequest, out: bytearray, splices: Spli
 
 
 def read_JoinGroupRequestProtocol_6(view: memoryview, at: int) -> tuple[JoinGroupRequestProtocol, int]:
-    it = new(JoinGroupRequestProtocol)
     size = len(view)
+    it = new(JoinGroupRequestProtocol)
     n = view[at]
     at += 1
     if n > 127:
@@ -399,7 +399,7 @@ def read_JoinGroupRequestProtocol_6(view: memoryview, at: int) -> tuple[JoinGrou
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequestProtocol.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequestProtocol.name")
@@ -411,7 +411,7 @@ def read_JoinGroupRequestProtocol_6(view: memoryview, at: int) -> tuple[JoinGrou
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequestProtocol.metadata")
-        it.metadata = bytes(view[at:end])
+        it.metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("JoinGroupRequestProtocol.metadata")
@@ -443,8 +443,8 @@ def write_JoinGroupRequestProtocol_6(it: JoinGroupRequestProtocol, out: bytearra
 
 
 def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest, int]:
-    it = new(JoinGroupRequest)
     size = len(view)
+    it = new(JoinGroupRequest)
     it.reason = None
     n = view[at]
     at += 1
@@ -454,7 +454,7 @@ def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.group_id")
@@ -466,7 +466,7 @@ def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.member_id")
@@ -478,7 +478,7 @@ def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -490,7 +490,7 @@ def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.protocol_type")
@@ -562,8 +562,8 @@ def write_JoinGroupRequest_6(it: JoinGroupRequest, out: bytearray, splices: Spli
 
 
 def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest, int]:
-    it = new(JoinGroupRequest)
     size = len(view)
+    it = new(JoinGroupRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -572,7 +572,7 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.group_id")
@@ -584,7 +584,7 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.member_id")
@@ -596,7 +596,7 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -608,7 +608,7 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupRequest.protocol_type")
@@ -634,7 +634,7 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupRequest.reason")
-        it.reason = str(view[at:end], "utf-8", "replace")
+        it.reason = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.reason = None
@@ -703,8 +703,8 @@ def write_JoinGroupRequest_8(it: JoinGroupRequest, out: bytearray, splices: Spli
 
 
 def read_JoinGroupResponseMember_0(view: memoryview, at: int) -> tuple[JoinGroupResponseMember, int]:
-    it = new(JoinGroupResponseMember)
     size = len(view)
+    it = new(JoinGroupResponseMember)
     it.group_instance_id = None
     (n,) = unpack_h(view, at)
     at += 2
@@ -712,7 +712,7 @@ def read_JoinGroupResponseMember_0(view: memoryview, at: int) -> tuple[JoinGroup
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponseMember.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponseMember.member_id")
@@ -722,7 +722,7 @@ def read_JoinGroupResponseMember_0(view: memoryview, at: int) -> tuple[JoinGroup
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponseMember.metadata")
-        it.metadata = bytes(view[at:end])
+        it.metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("JoinGroupResponseMember.metadata")
@@ -741,8 +741,8 @@ def write_JoinGroupResponseMember_0(it: JoinGroupResponseMember, out: bytearray)
 
 
 def read_JoinGroupResponse_0(view: memoryview, at: int) -> tuple[JoinGroupResponse, int]:
-    it = new(JoinGroupResponse)
     size = len(view)
+    it = new(JoinGroupResponse)
     it.throttle_time_ms = 0
     it.protocol_type = None
     it.skip_assignment = False
@@ -752,7 +752,7 @@ def read_JoinGroupResponse_0(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.protocol_name")
-        it.protocol_name = str(view[at:end], "utf-8", "replace")
+        it.protocol_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.protocol_name")
@@ -762,7 +762,7 @@ def read_JoinGroupResponse_0(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.leader")
@@ -772,7 +772,7 @@ def read_JoinGroupResponse_0(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.member_id")
@@ -816,8 +816,8 @@ def write_JoinGroupResponse_0(it: JoinGroupResponse, out: bytearray, splices: Sp
 
 
 def read_JoinGroupResponse_2(view: memoryview, at: int) -> tuple[JoinGroupResponse, int]:
-    it = new(JoinGroupResponse)
     size = len(view)
+    it = new(JoinGroupResponse)
     it.protocol_type = None
     it.skip_assignment = False
     it.throttle_time_ms, it.error_code, it.generation_id, n = unpack_ihih(view, at)
@@ -826,7 +826,7 @@ def read_JoinGroupResponse_2(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.protocol_name")
-        it.protocol_name = str(view[at:end], "utf-8", "replace")
+        it.protocol_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.protocol_name")
@@ -836,7 +836,7 @@ def read_JoinGroupResponse_2(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.leader")
@@ -846,7 +846,7 @@ def read_JoinGroupResponse_2(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.member_id")
@@ -890,15 +890,15 @@ def write_JoinGroupResponse_2(it: JoinGroupResponse, out: bytearray, splices: Sp
 
 
 def read_JoinGroupResponseMember_5(view: memoryview, at: int) -> tuple[JoinGroupResponseMember, int]:
-    it = new(JoinGroupResponseMember)
     size = len(view)
+    it = new(JoinGroupResponseMember)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponseMember.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponseMember.member_id")
@@ -908,7 +908,7 @@ def read_JoinGroupResponseMember_5(view: memoryview, at: int) -> tuple[JoinGroup
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponseMember.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -918,7 +918,7 @@ def read_JoinGroupResponseMember_5(view: memoryview, at: int) -> tuple[JoinGroup
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponseMember.metadata")
-        it.metadata = bytes(view[at:end])
+        it.metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("JoinGroupResponseMember.metadata")
@@ -945,8 +945,8 @@ def write_JoinGroupResponseMember_5(it: JoinGroupResponseMember, out: bytearray)
 
 
 def read_JoinGroupResponse_5(view: memoryview, at: int) -> tuple[JoinGroupResponse, int]:
-    it = new(JoinGroupResponse)
     size = len(view)
+    it = new(JoinGroupResponse)
     it.protocol_type = None
     it.skip_assignment = False
     it.throttle_time_ms, it.error_code, it.generation_id, n = unpack_ihih(view, at)
@@ -955,7 +955,7 @@ def read_JoinGroupResponse_5(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.protocol_name")
-        it.protocol_name = str(view[at:end], "utf-8", "replace")
+        it.protocol_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.protocol_name")
@@ -965,7 +965,7 @@ def read_JoinGroupResponse_5(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.leader")
@@ -975,7 +975,7 @@ def read_JoinGroupResponse_5(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n
         if end > size:
             raise cut_short("JoinGroupResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.member_id")
@@ -1019,8 +1019,8 @@ def write_JoinGroupResponse_5(it: JoinGroupResponse, out: bytearray, splices: Sp
 
 
 def read_JoinGroupResponseMember_6(view: memoryview, at: int) -> tuple[JoinGroupResponseMember, int]:
-    it = new(JoinGroupResponseMember)
     size = len(view)
+    it = new(JoinGroupResponseMember)
     n = view[at]
     at += 1
     if n > 127:
@@ -1029,7 +1029,7 @@ def read_JoinGroupResponseMember_6(view: memoryview, at: int) -> tuple[JoinGroup
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponseMember.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponseMember.member_id")
@@ -1041,7 +1041,7 @@ def read_JoinGroupResponseMember_6(view: memoryview, at: int) -> tuple[JoinGroup
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponseMember.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -1053,7 +1053,7 @@ def read_JoinGroupResponseMember_6(view: memoryview, at: int) -> tuple[JoinGroup
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponseMember.metadata")
-        it.metadata = bytes(view[at:end])
+        it.metadata = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("JoinGroupResponseMember.metadata")
@@ -1096,8 +1096,8 @@ def write_JoinGroupResponseMember_6(it: JoinGroupResponseMember, out: bytearray)
 
 
 def read_JoinGroupResponse_6(view: memoryview, at: int) -> tuple[JoinGroupResponse, int]:
-    it = new(JoinGroupResponse)
     size = len(view)
+    it = new(JoinGroupResponse)
     it.protocol_type = None
     it.skip_assignment = False
     it.throttle_time_ms, it.error_code, it.generation_id, n = unpack_ihiB(view, at)
@@ -1108,7 +1108,7 @@ def read_JoinGroupResponse_6(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.protocol_name")
-        it.protocol_name = str(view[at:end], "utf-8", "replace")
+        it.protocol_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.protocol_name")
@@ -1120,7 +1120,7 @@ def read_JoinGroupResponse_6(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.leader")
@@ -1132,7 +1132,7 @@ def read_JoinGroupResponse_6(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.member_id")
@@ -1199,8 +1199,8 @@ def write_JoinGroupResponse_6(it: JoinGroupResponse, out: bytearray, splices: Sp
 
 
 def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupResponse, int]:
-    it = new(JoinGroupResponse)
     size = len(view)
+    it = new(JoinGroupResponse)
     it.skip_assignment = False
     it.throttle_time_ms, it.error_code, it.generation_id, n = unpack_ihiB(view, at)
     at += 11
@@ -1210,7 +1210,7 @@ def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol_type = None
@@ -1222,7 +1222,7 @@ def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.protocol_name")
-        it.protocol_name = str(view[at:end], "utf-8", "replace")
+        it.protocol_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol_name = None
@@ -1234,7 +1234,7 @@ def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.leader")
@@ -1246,7 +1246,7 @@ def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.member_id")
@@ -1324,8 +1324,8 @@ def write_JoinGroupResponse_7(it: JoinGroupResponse, out: bytearray, splices: Sp
 
 
 def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupResponse, int]:
-    it = new(JoinGroupResponse)
     size = len(view)
+    it = new(JoinGroupResponse)
     it.throttle_time_ms, it.error_code, it.generation_id, n = unpack_ihiB(view, at)
     at += 11
     if n > 127:
@@ -1334,7 +1334,7 @@ def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol_type = None
@@ -1346,7 +1346,7 @@ def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.protocol_name")
-        it.protocol_name = str(view[at:end], "utf-8", "replace")
+        it.protocol_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol_name = None
@@ -1358,7 +1358,7 @@ def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.leader")
-        it.leader = str(view[at:end], "utf-8", "replace")
+        it.leader = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.leader")
@@ -1370,7 +1370,7 @@ def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("JoinGroupResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("JoinGroupResponse.member_id")

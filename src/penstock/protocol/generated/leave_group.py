@@ -97,8 +97,8 @@ class LeaveGroupResponse(Message):
 
 
 def read_LeaveGroupRequest_0(view: memoryview, at: int) -> tuple[LeaveGroupRequest, int]:
-    it = new(LeaveGroupRequest)
     size = len(view)
+    it = new(LeaveGroupRequest)
     it.members = []
     (n,) = unpack_h(view, at)
     at += 2
@@ -106,7 +106,7 @@ def read_LeaveGroupRequest_0(view: memoryview, at: int) -> tuple[LeaveGroupReque
         end = at + n
         if end > size:
             raise cut_short("LeaveGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaveGroupRequest.group_id")
@@ -116,7 +116,7 @@ def read_LeaveGroupRequest_0(view: memoryview, at: int) -> tuple[LeaveGroupReque
         end = at + n
         if end > size:
             raise cut_short("LeaveGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaveGroupRequest.member_id")
@@ -137,8 +137,8 @@ def write_LeaveGroupRequest_0(it: LeaveGroupRequest, out: bytearray, splices: Sp
 
 
 def read_MemberIdentity_3(view: memoryview, at: int) -> tuple[MemberIdentity, int]:
-    it = new(MemberIdentity)
     size = len(view)
+    it = new(MemberIdentity)
     it.reason = None
     (n,) = unpack_h(view, at)
     at += 2
@@ -146,7 +146,7 @@ def read_MemberIdentity_3(view: memoryview, at: int) -> tuple[MemberIdentity, in
         end = at + n
         if end > size:
             raise cut_short("MemberIdentity.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberIdentity.member_id")
@@ -156,7 +156,7 @@ def read_MemberIdentity_3(view: memoryview, at: int) -> tuple[MemberIdentity, in
         end = at + n
         if end > size:
             raise cut_short("MemberIdentity.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -179,8 +179,8 @@ def write_MemberIdentity_3(it: MemberIdentity, out: bytearray) -> None:
 
 
 def read_LeaveGroupRequest_3(view: memoryview, at: int) -> tuple[LeaveGroupRequest, int]:
-    it = new(LeaveGroupRequest)
     size = len(view)
+    it = new(LeaveGroupRequest)
     it.member_id = ''
     (n,) = unpack_h(view, at)
     at += 2
@@ -188,7 +188,7 @@ def read_LeaveGroupRequest_3(view: memoryview, at: int) -> tuple[LeaveGroupReque
         end = at + n
         if end > size:
             raise cut_short("LeaveGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaveGroupRequest.group_id")
@@ -220,8 +220,8 @@ def write_LeaveGroupRequest_3(it: LeaveGroupRequest, out: bytearray, splices: Sp
 
 
 def read_MemberIdentity_4(view: memoryview, at: int) -> tuple[MemberIdentity, int]:
-    it = new(MemberIdentity)
     size = len(view)
+    it = new(MemberIdentity)
     it.reason = None
     n = view[at]
     at += 1
@@ -231,7 +231,7 @@ def read_MemberIdentity_4(view: memoryview, at: int) -> tuple[MemberIdentity, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberIdentity.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberIdentity.member_id")
@@ -243,7 +243,7 @@ def read_MemberIdentity_4(view: memoryview, at: int) -> tuple[MemberIdentity, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberIdentity.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -279,8 +279,8 @@ def write_MemberIdentity_4(it: MemberIdentity, out: bytearray) -> None:
 
 
 def read_LeaveGroupRequest_4(view: memoryview, at: int) -> tuple[LeaveGroupRequest, int]:
-    it = new(LeaveGroupRequest)
     size = len(view)
+    it = new(LeaveGroupRequest)
     it.member_id = ''
     n = view[at]
     at += 1
@@ -290,7 +290,7 @@ def read_LeaveGroupRequest_4(view: memoryview, at: int) -> tuple[LeaveGroupReque
         end = at + n - 1
         if end > size:
             raise cut_short("LeaveGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaveGroupRequest.group_id")
@@ -338,8 +338,8 @@ def write_LeaveGroupRequest_4(it: LeaveGroupRequest, out: bytearray, splices: Sp
 
 
 def read_MemberIdentity_5(view: memoryview, at: int) -> tuple[MemberIdentity, int]:
-    it = new(MemberIdentity)
     size = len(view)
+    it = new(MemberIdentity)
     n = view[at]
     at += 1
     if n > 127:
@@ -348,7 +348,7 @@ def read_MemberIdentity_5(view: memoryview, at: int) -> tuple[MemberIdentity, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberIdentity.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberIdentity.member_id")
@@ -360,7 +360,7 @@ def read_MemberIdentity_5(view: memoryview, at: int) -> tuple[MemberIdentity, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberIdentity.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -372,7 +372,7 @@ def read_MemberIdentity_5(view: memoryview, at: int) -> tuple[MemberIdentity, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberIdentity.reason")
-        it.reason = str(view[at:end], "utf-8", "replace")
+        it.reason = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.reason = None
@@ -419,8 +419,8 @@ def write_MemberIdentity_5(it: MemberIdentity, out: bytearray) -> None:
 
 
 def read_LeaveGroupRequest_5(view: memoryview, at: int) -> tuple[LeaveGroupRequest, int]:
-    it = new(LeaveGroupRequest)
     size = len(view)
+    it = new(LeaveGroupRequest)
     it.member_id = ''
     n = view[at]
     at += 1
@@ -430,7 +430,7 @@ def read_LeaveGroupRequest_5(view: memoryview, at: int) -> tuple[LeaveGroupReque
         end = at + n - 1
         if end > size:
             raise cut_short("LeaveGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("LeaveGroupRequest.group_id")
@@ -507,15 +507,15 @@ def write_LeaveGroupResponse_1(it: LeaveGroupResponse, out: bytearray, splices: 
 
 
 def read_MemberResponse_3(view: memoryview, at: int) -> tuple[MemberResponse, int]:
-    it = new(MemberResponse)
     size = len(view)
+    it = new(MemberResponse)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("MemberResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberResponse.member_id")
@@ -525,7 +525,7 @@ def read_MemberResponse_3(view: memoryview, at: int) -> tuple[MemberResponse, in
         end = at + n
         if end > size:
             raise cut_short("MemberResponse.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -551,8 +551,8 @@ def write_MemberResponse_3(it: MemberResponse, out: bytearray) -> None:
 
 
 def read_LeaveGroupResponse_3(view: memoryview, at: int) -> tuple[LeaveGroupResponse, int]:
-    it = new(LeaveGroupResponse)
     size = len(view)
+    it = new(LeaveGroupResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihi(view, at)
     at += 10
     if n < 0:
@@ -575,8 +575,8 @@ def write_LeaveGroupResponse_3(it: LeaveGroupResponse, out: bytearray, splices: 
 
 
 def read_MemberResponse_4(view: memoryview, at: int) -> tuple[MemberResponse, int]:
-    it = new(MemberResponse)
     size = len(view)
+    it = new(MemberResponse)
     n = view[at]
     at += 1
     if n > 127:
@@ -585,7 +585,7 @@ def read_MemberResponse_4(view: memoryview, at: int) -> tuple[MemberResponse, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MemberResponse.member_id")
@@ -597,7 +597,7 @@ def read_MemberResponse_4(view: memoryview, at: int) -> tuple[MemberResponse, in
         end = at + n - 1
         if end > size:
             raise cut_short("MemberResponse.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -633,8 +633,8 @@ def write_MemberResponse_4(it: MemberResponse, out: bytearray) -> None:
 
 
 def read_LeaveGroupResponse_4(view: memoryview, at: int) -> tuple[LeaveGroupResponse, int]:
-    it = new(LeaveGroupResponse)
     size = len(view)
+    it = new(LeaveGroupResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:

@@ -89,8 +89,8 @@ def write_ListConfigResourcesRequest_0(it: ListConfigResourcesRequest, out: byte
 
 
 def read_ListConfigResourcesRequest_1(view: memoryview, at: int) -> tuple[ListConfigResourcesRequest, int]:
-    it = new(ListConfigResourcesRequest)
     size = len(view)
+    it = new(ListConfigResourcesRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -121,8 +121,8 @@ def write_ListConfigResourcesRequest_1(it: ListConfigResourcesRequest, out: byte
 
 
 def read_ConfigResource_0(view: memoryview, at: int) -> tuple[ConfigResource, int]:
-    it = new(ConfigResource)
     size = len(view)
+    it = new(ConfigResource)
     it.resource_type = 16
     n = view[at]
     at += 1
@@ -132,7 +132,7 @@ def read_ConfigResource_0(view: memoryview, at: int) -> tuple[ConfigResource, in
         end = at + n - 1
         if end > size:
             raise cut_short("ConfigResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConfigResource.resource_name")
@@ -157,8 +157,8 @@ def write_ConfigResource_0(it: ConfigResource, out: bytearray) -> None:
 
 
 def read_ListConfigResourcesResponse_0(view: memoryview, at: int) -> tuple[ListConfigResourcesResponse, int]:
-    it = new(ListConfigResourcesResponse)
     size = len(view)
+    it = new(ListConfigResourcesResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -195,8 +195,8 @@ def write_ListConfigResourcesResponse_0(it: ListConfigResourcesResponse, out: by
 
 
 def read_ConfigResource_1(view: memoryview, at: int) -> tuple[ConfigResource, int]:
-    it = new(ConfigResource)
     size = len(view)
+    it = new(ConfigResource)
     n = view[at]
     at += 1
     if n > 127:
@@ -205,7 +205,7 @@ def read_ConfigResource_1(view: memoryview, at: int) -> tuple[ConfigResource, in
         end = at + n - 1
         if end > size:
             raise cut_short("ConfigResource.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConfigResource.resource_name")
@@ -230,8 +230,8 @@ def write_ConfigResource_1(it: ConfigResource, out: bytearray) -> None:
 
 
 def read_ListConfigResourcesResponse_1(view: memoryview, at: int) -> tuple[ListConfigResourcesResponse, int]:
-    it = new(ListConfigResourcesResponse)
     size = len(view)
+    it = new(ListConfigResourcesResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:

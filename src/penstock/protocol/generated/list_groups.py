@@ -116,8 +116,8 @@ def write_ListGroupsRequest_3(it: ListGroupsRequest, out: bytearray, splices: Sp
 
 
 def read_ListGroupsRequest_4(view: memoryview, at: int) -> tuple[ListGroupsRequest, int]:
-    it = new(ListGroupsRequest)
     size = len(view)
+    it = new(ListGroupsRequest)
     it.types_filter = []
     n = view[at]
     at += 1
@@ -151,8 +151,8 @@ def write_ListGroupsRequest_4(it: ListGroupsRequest, out: bytearray, splices: Sp
 
 
 def read_ListGroupsRequest_5(view: memoryview, at: int) -> tuple[ListGroupsRequest, int]:
-    it = new(ListGroupsRequest)
     size = len(view)
+    it = new(ListGroupsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -199,8 +199,8 @@ def write_ListGroupsRequest_5(it: ListGroupsRequest, out: bytearray, splices: Sp
 
 
 def read_ListedGroup_0(view: memoryview, at: int) -> tuple[ListedGroup, int]:
-    it = new(ListedGroup)
     size = len(view)
+    it = new(ListedGroup)
     it.group_state = ''
     it.group_type = ''
     (n,) = unpack_h(view, at)
@@ -209,7 +209,7 @@ def read_ListedGroup_0(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n
         if end > size:
             raise cut_short("ListedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.group_id")
@@ -219,7 +219,7 @@ def read_ListedGroup_0(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n
         if end > size:
             raise cut_short("ListedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.protocol_type")
@@ -238,8 +238,8 @@ def write_ListedGroup_0(it: ListedGroup, out: bytearray) -> None:
 
 
 def read_ListGroupsResponse_0(view: memoryview, at: int) -> tuple[ListGroupsResponse, int]:
-    it = new(ListGroupsResponse)
     size = len(view)
+    it = new(ListGroupsResponse)
     it.throttle_time_ms = 0
     it.error_code, n = unpack_hi(view, at)
     at += 6
@@ -263,8 +263,8 @@ def write_ListGroupsResponse_0(it: ListGroupsResponse, out: bytearray, splices: 
 
 
 def read_ListGroupsResponse_1(view: memoryview, at: int) -> tuple[ListGroupsResponse, int]:
-    it = new(ListGroupsResponse)
     size = len(view)
+    it = new(ListGroupsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihi(view, at)
     at += 10
     if n < 0:
@@ -287,8 +287,8 @@ def write_ListGroupsResponse_1(it: ListGroupsResponse, out: bytearray, splices: 
 
 
 def read_ListedGroup_3(view: memoryview, at: int) -> tuple[ListedGroup, int]:
-    it = new(ListedGroup)
     size = len(view)
+    it = new(ListedGroup)
     it.group_state = ''
     it.group_type = ''
     n = view[at]
@@ -299,7 +299,7 @@ def read_ListedGroup_3(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.group_id")
@@ -311,7 +311,7 @@ def read_ListedGroup_3(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.protocol_type")
@@ -343,8 +343,8 @@ def write_ListedGroup_3(it: ListedGroup, out: bytearray) -> None:
 
 
 def read_ListGroupsResponse_3(view: memoryview, at: int) -> tuple[ListGroupsResponse, int]:
-    it = new(ListGroupsResponse)
     size = len(view)
+    it = new(ListGroupsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -381,8 +381,8 @@ def write_ListGroupsResponse_3(it: ListGroupsResponse, out: bytearray, splices: 
 
 
 def read_ListedGroup_4(view: memoryview, at: int) -> tuple[ListedGroup, int]:
-    it = new(ListedGroup)
     size = len(view)
+    it = new(ListedGroup)
     it.group_type = ''
     n = view[at]
     at += 1
@@ -392,7 +392,7 @@ def read_ListedGroup_4(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.group_id")
@@ -404,7 +404,7 @@ def read_ListedGroup_4(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.protocol_type")
@@ -416,7 +416,7 @@ def read_ListedGroup_4(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.group_state")
@@ -455,8 +455,8 @@ def write_ListedGroup_4(it: ListedGroup, out: bytearray) -> None:
 
 
 def read_ListGroupsResponse_4(view: memoryview, at: int) -> tuple[ListGroupsResponse, int]:
-    it = new(ListGroupsResponse)
     size = len(view)
+    it = new(ListGroupsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -493,8 +493,8 @@ def write_ListGroupsResponse_4(it: ListGroupsResponse, out: bytearray, splices: 
 
 
 def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
-    it = new(ListedGroup)
     size = len(view)
+    it = new(ListedGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -503,7 +503,7 @@ def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.group_id")
@@ -515,7 +515,7 @@ def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.protocol_type")
@@ -527,7 +527,7 @@ def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.group_state")
@@ -539,7 +539,7 @@ def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ListedGroup.group_type")
-        it.group_type = str(view[at:end], "utf-8", "replace")
+        it.group_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListedGroup.group_type")
@@ -585,8 +585,8 @@ def write_ListedGroup_5(it: ListedGroup, out: bytearray) -> None:
 
 
 def read_ListGroupsResponse_5(view: memoryview, at: int) -> tuple[ListGroupsResponse, int]:
-    it = new(ListGroupsResponse)
     size = len(view)
+    it = new(ListGroupsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:

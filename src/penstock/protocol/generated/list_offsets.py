@@ -153,15 +153,15 @@ def write_ListOffsetsPartition_1(it: ListOffsetsPartition, out: bytearray) -> No
 
 
 def read_ListOffsetsTopic_1(view: memoryview, at: int) -> tuple[ListOffsetsTopic, int]:
-    it = new(ListOffsetsTopic)
     size = len(view)
+    it = new(ListOffsetsTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ListOffsetsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListOffsetsTopic.name")
@@ -191,8 +191,8 @@ def write_ListOffsetsTopic_1(it: ListOffsetsTopic, out: bytearray) -> None:
 
 
 def read_ListOffsetsRequest_1(view: memoryview, at: int) -> tuple[ListOffsetsRequest, int]:
-    it = new(ListOffsetsRequest)
     size = len(view)
+    it = new(ListOffsetsRequest)
     it.isolation_level = 0
     it.timeout_ms = 0
     it.replica_id, n = unpack_ii(view, at)
@@ -219,8 +219,8 @@ def write_ListOffsetsRequest_1(it: ListOffsetsRequest, out: bytearray, splices: 
 
 
 def read_ListOffsetsRequest_2(view: memoryview, at: int) -> tuple[ListOffsetsRequest, int]:
-    it = new(ListOffsetsRequest)
     size = len(view)
+    it = new(ListOffsetsRequest)
     it.timeout_ms = 0
     it.replica_id, it.isolation_level, n = unpack_ibi(view, at)
     at += 9
@@ -255,15 +255,15 @@ def write_ListOffsetsPartition_4(it: ListOffsetsPartition, out: bytearray) -> No
 
 
 def read_ListOffsetsTopic_4(view: memoryview, at: int) -> tuple[ListOffsetsTopic, int]:
-    it = new(ListOffsetsTopic)
     size = len(view)
+    it = new(ListOffsetsTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ListOffsetsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListOffsetsTopic.name")
@@ -293,8 +293,8 @@ def write_ListOffsetsTopic_4(it: ListOffsetsTopic, out: bytearray) -> None:
 
 
 def read_ListOffsetsRequest_4(view: memoryview, at: int) -> tuple[ListOffsetsRequest, int]:
-    it = new(ListOffsetsRequest)
     size = len(view)
+    it = new(ListOffsetsRequest)
     it.timeout_ms = 0
     it.replica_id, it.isolation_level, n = unpack_ibi(view, at)
     at += 9
@@ -333,8 +333,8 @@ def write_ListOffsetsPartition_6(it: ListOffsetsPartition, out: bytearray) -> No
 
 
 def read_ListOffsetsTopic_6(view: memoryview, at: int) -> tuple[ListOffsetsTopic, int]:
-    it = new(ListOffsetsTopic)
     size = len(view)
+    it = new(ListOffsetsTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -343,7 +343,7 @@ def read_ListOffsetsTopic_6(view: memoryview, at: int) -> tuple[ListOffsetsTopic
         end = at + n - 1
         if end > size:
             raise cut_short("ListOffsetsTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListOffsetsTopic.name")
@@ -389,8 +389,8 @@ def write_ListOffsetsTopic_6(it: ListOffsetsTopic, out: bytearray) -> None:
 
 
 def read_ListOffsetsRequest_6(view: memoryview, at: int) -> tuple[ListOffsetsRequest, int]:
-    it = new(ListOffsetsRequest)
     size = len(view)
+    it = new(ListOffsetsRequest)
     it.timeout_ms = 0
     it.replica_id, it.isolation_level, n = unpack_ibB(view, at)
     at += 6
@@ -428,8 +428,8 @@ def write_ListOffsetsRequest_6(it: ListOffsetsRequest, out: bytearray, splices: 
 
 
 def read_ListOffsetsRequest_10(view: memoryview, at: int) -> tuple[ListOffsetsRequest, int]:
-    it = new(ListOffsetsRequest)
     size = len(view)
+    it = new(ListOffsetsRequest)
     it.replica_id, it.isolation_level, n = unpack_ibB(view, at)
     at += 6
     if n > 127:
@@ -480,15 +480,15 @@ def write_ListOffsetsPartitionResponse_1(it: ListOffsetsPartitionResponse, out: 
 
 
 def read_ListOffsetsTopicResponse_1(view: memoryview, at: int) -> tuple[ListOffsetsTopicResponse, int]:
-    it = new(ListOffsetsTopicResponse)
     size = len(view)
+    it = new(ListOffsetsTopicResponse)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ListOffsetsTopicResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListOffsetsTopicResponse.name")
@@ -518,8 +518,8 @@ def write_ListOffsetsTopicResponse_1(it: ListOffsetsTopicResponse, out: bytearra
 
 
 def read_ListOffsetsResponse_1(view: memoryview, at: int) -> tuple[ListOffsetsResponse, int]:
-    it = new(ListOffsetsResponse)
     size = len(view)
+    it = new(ListOffsetsResponse)
     it.throttle_time_ms = 0
     (n,) = unpack_i(view, at)
     at += 4
@@ -543,8 +543,8 @@ def write_ListOffsetsResponse_1(it: ListOffsetsResponse, out: bytearray, splices
 
 
 def read_ListOffsetsResponse_2(view: memoryview, at: int) -> tuple[ListOffsetsResponse, int]:
-    it = new(ListOffsetsResponse)
     size = len(view)
+    it = new(ListOffsetsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -578,15 +578,15 @@ def write_ListOffsetsPartitionResponse_4(it: ListOffsetsPartitionResponse, out: 
 
 
 def read_ListOffsetsTopicResponse_4(view: memoryview, at: int) -> tuple[ListOffsetsTopicResponse, int]:
-    it = new(ListOffsetsTopicResponse)
     size = len(view)
+    it = new(ListOffsetsTopicResponse)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ListOffsetsTopicResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListOffsetsTopicResponse.name")
@@ -616,8 +616,8 @@ def write_ListOffsetsTopicResponse_4(it: ListOffsetsTopicResponse, out: bytearra
 
 
 def read_ListOffsetsResponse_4(view: memoryview, at: int) -> tuple[ListOffsetsResponse, int]:
-    it = new(ListOffsetsResponse)
     size = len(view)
+    it = new(ListOffsetsResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -655,8 +655,8 @@ def write_ListOffsetsPartitionResponse_6(it: ListOffsetsPartitionResponse, out: 
 
 
 def read_ListOffsetsTopicResponse_6(view: memoryview, at: int) -> tuple[ListOffsetsTopicResponse, int]:
-    it = new(ListOffsetsTopicResponse)
     size = len(view)
+    it = new(ListOffsetsTopicResponse)
     n = view[at]
     at += 1
     if n > 127:
@@ -665,7 +665,7 @@ def read_ListOffsetsTopicResponse_6(view: memoryview, at: int) -> tuple[ListOffs
         end = at + n - 1
         if end > size:
             raise cut_short("ListOffsetsTopicResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListOffsetsTopicResponse.name")
@@ -711,8 +711,8 @@ def write_ListOffsetsTopicResponse_6(it: ListOffsetsTopicResponse, out: bytearra
 
 
 def read_ListOffsetsResponse_6(view: memoryview, at: int) -> tuple[ListOffsetsResponse, int]:
-    it = new(ListOffsetsResponse)
     size = len(view)
+    it = new(ListOffsetsResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -108,8 +108,8 @@ class ListPartitionReassignmentsResponse(Message):
 
 
 def read_ListPartitionReassignmentsTopics_0(view: memoryview, at: int) -> tuple[ListPartitionReassignmentsTopics, int]:
-    it = new(ListPartitionReassignmentsTopics)
     size = len(view)
+    it = new(ListPartitionReassignmentsTopics)
     n = view[at]
     at += 1
     if n > 127:
@@ -118,7 +118,7 @@ def read_ListPartitionReassignmentsTopics_0(view: memoryview, at: int) -> tuple[
         end = at + n - 1
         if end > size:
             raise cut_short("ListPartitionReassignmentsTopics.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ListPartitionReassignmentsTopics.name")
@@ -165,8 +165,8 @@ def write_ListPartitionReassignmentsTopics_0(it: ListPartitionReassignmentsTopic
 
 
 def read_ListPartitionReassignmentsRequest_0(view: memoryview, at: int) -> tuple[ListPartitionReassignmentsRequest, int]:
-    it = new(ListPartitionReassignmentsRequest)
     size = len(view)
+    it = new(ListPartitionReassignmentsRequest)
     it.timeout_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -207,8 +207,8 @@ def write_ListPartitionReassignmentsRequest_0(it: ListPartitionReassignmentsRequ
 
 
 def read_OngoingPartitionReassignment_0(view: memoryview, at: int) -> tuple[OngoingPartitionReassignment, int]:
-    it = new(OngoingPartitionReassignment)
     size = len(view)
+    it = new(OngoingPartitionReassignment)
     it.partition_index, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -290,8 +290,8 @@ def write_OngoingPartitionReassignment_0(it: OngoingPartitionReassignment, out: 
 
 
 def read_OngoingTopicReassignment_0(view: memoryview, at: int) -> tuple[OngoingTopicReassignment, int]:
-    it = new(OngoingTopicReassignment)
     size = len(view)
+    it = new(OngoingTopicReassignment)
     n = view[at]
     at += 1
     if n > 127:
@@ -300,7 +300,7 @@ def read_OngoingTopicReassignment_0(view: memoryview, at: int) -> tuple[OngoingT
         end = at + n - 1
         if end > size:
             raise cut_short("OngoingTopicReassignment.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OngoingTopicReassignment.name")
@@ -346,8 +346,8 @@ def write_OngoingTopicReassignment_0(it: OngoingTopicReassignment, out: bytearra
 
 
 def read_ListPartitionReassignmentsResponse_0(view: memoryview, at: int) -> tuple[ListPartitionReassignmentsResponse, int]:
-    it = new(ListPartitionReassignmentsResponse)
     size = len(view)
+    it = new(ListPartitionReassignmentsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -356,7 +356,7 @@ def read_ListPartitionReassignmentsResponse_0(view: memoryview, at: int) -> tupl
         end = at + n - 1
         if end > size:
             raise cut_short("ListPartitionReassignmentsResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

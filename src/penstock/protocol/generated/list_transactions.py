@@ -85,8 +85,8 @@ class ListTransactionsResponse(Message):
 
 
 def read_ListTransactionsRequest_0(view: memoryview, at: int) -> tuple[ListTransactionsRequest, int]:
-    it = new(ListTransactionsRequest)
     size = len(view)
+    it = new(ListTransactionsRequest)
     it.duration_filter = -1
     it.transactional_id_pattern = None
     n = view[at]
@@ -139,8 +139,8 @@ def write_ListTransactionsRequest_0(it: ListTransactionsRequest, out: bytearray,
 
 
 def read_ListTransactionsRequest_1(view: memoryview, at: int) -> tuple[ListTransactionsRequest, int]:
-    it = new(ListTransactionsRequest)
     size = len(view)
+    it = new(ListTransactionsRequest)
     it.transactional_id_pattern = None
     n = view[at]
     at += 1
@@ -190,8 +190,8 @@ def write_ListTransactionsRequest_1(it: ListTransactionsRequest, out: bytearray,
 
 
 def read_ListTransactionsRequest_2(view: memoryview, at: int) -> tuple[ListTransactionsRequest, int]:
-    it = new(ListTransactionsRequest)
     size = len(view)
+    it = new(ListTransactionsRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -219,7 +219,7 @@ def read_ListTransactionsRequest_2(view: memoryview, at: int) -> tuple[ListTrans
         end = at + n - 1
         if end > size:
             raise cut_short("ListTransactionsRequest.transactional_id_pattern")
-        it.transactional_id_pattern = str(view[at:end], "utf-8", "replace")
+        it.transactional_id_pattern = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.transactional_id_pattern = None
@@ -262,8 +262,8 @@ def write_ListTransactionsRequest_2(it: ListTransactionsRequest, out: bytearray,
 
 
 def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState, int]:
-    it = new(TransactionState)
     size = len(view)
+    it = new(TransactionState)
     n = view[at]
     at += 1
     if n > 127:
@@ -272,7 +272,7 @@ def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState
         end = at + n - 1
         if end > size:
             raise cut_short("TransactionState.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TransactionState.transactional_id")
@@ -284,7 +284,7 @@ def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState
         end = at + n - 1
         if end > size:
             raise cut_short("TransactionState.transaction_state")
-        it.transaction_state = str(view[at:end], "utf-8", "replace")
+        it.transaction_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TransactionState.transaction_state")
@@ -317,8 +317,8 @@ def write_TransactionState_0(it: TransactionState, out: bytearray) -> None:
 
 
 def read_ListTransactionsResponse_0(view: memoryview, at: int) -> tuple[ListTransactionsResponse, int]:
-    it = new(ListTransactionsResponse)
     size = len(view)
+    it = new(ListTransactionsResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:

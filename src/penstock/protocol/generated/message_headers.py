@@ -53,15 +53,15 @@ class ResponseHeader(Message):
 
 
 def read_RequestHeader_1(view: memoryview, at: int) -> tuple[RequestHeader, int]:
-    it = new(RequestHeader)
     size = len(view)
+    it = new(RequestHeader)
     it.request_api_key, it.request_api_version, it.correlation_id, n = unpack_hhih(view, at)
     at += 10
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("RequestHeader.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.client_id = None
@@ -80,15 +80,15 @@ def write_RequestHeader_1(it: RequestHeader, out: bytearray, splices: Splices | 
 
 
 def read_RequestHeader_2(view: memoryview, at: int) -> tuple[RequestHeader, int]:
-    it = new(RequestHeader)
     size = len(view)
+    it = new(RequestHeader)
     it.request_api_key, it.request_api_version, it.correlation_id, n = unpack_hhih(view, at)
     at += 10
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("RequestHeader.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.client_id = None

@@ -184,8 +184,8 @@ class MetadataResponse(Message):
 
 
 def read_MetadataRequestTopic_0(view: memoryview, at: int) -> tuple[MetadataRequestTopic, int]:
-    it = new(MetadataRequestTopic)
     size = len(view)
+    it = new(MetadataRequestTopic)
     it.topic_id = ZERO_UUID
     (n,) = unpack_h(view, at)
     at += 2
@@ -193,7 +193,7 @@ def read_MetadataRequestTopic_0(view: memoryview, at: int) -> tuple[MetadataRequ
         end = at + n
         if end > size:
             raise cut_short("MetadataRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataRequestTopic.name")
@@ -212,8 +212,8 @@ def write_MetadataRequestTopic_0(it: MetadataRequestTopic, out: bytearray) -> No
 
 
 def read_MetadataRequest_0(view: memoryview, at: int) -> tuple[MetadataRequest, int]:
-    it = new(MetadataRequest)
     size = len(view)
+    it = new(MetadataRequest)
     it.allow_auto_topic_creation = True
     it.include_cluster_authorized_operations = False
     it.include_topic_authorized_operations = False
@@ -249,8 +249,8 @@ def write_MetadataRequest_0(it: MetadataRequest, out: bytearray, splices: Splice
 
 
 def read_MetadataRequest_1(view: memoryview, at: int) -> tuple[MetadataRequest, int]:
-    it = new(MetadataRequest)
     size = len(view)
+    it = new(MetadataRequest)
     it.allow_auto_topic_creation = True
     it.include_cluster_authorized_operations = False
     it.include_topic_authorized_operations = False
@@ -286,8 +286,8 @@ def write_MetadataRequest_1(it: MetadataRequest, out: bytearray, splices: Splice
 
 
 def read_MetadataRequest_4(view: memoryview, at: int) -> tuple[MetadataRequest, int]:
-    it = new(MetadataRequest)
     size = len(view)
+    it = new(MetadataRequest)
     it.include_cluster_authorized_operations = False
     it.include_topic_authorized_operations = False
     (n,) = unpack_i(view, at)
@@ -323,8 +323,8 @@ def write_MetadataRequest_4(it: MetadataRequest, out: bytearray, splices: Splice
 
 
 def read_MetadataRequest_8(view: memoryview, at: int) -> tuple[MetadataRequest, int]:
-    it = new(MetadataRequest)
     size = len(view)
+    it = new(MetadataRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n < 0:
@@ -354,8 +354,8 @@ def write_MetadataRequest_8(it: MetadataRequest, out: bytearray, splices: Splice
 
 
 def read_MetadataRequestTopic_9(view: memoryview, at: int) -> tuple[MetadataRequestTopic, int]:
-    it = new(MetadataRequestTopic)
     size = len(view)
+    it = new(MetadataRequestTopic)
     it.topic_id = ZERO_UUID
     n = view[at]
     at += 1
@@ -365,7 +365,7 @@ def read_MetadataRequestTopic_9(view: memoryview, at: int) -> tuple[MetadataRequ
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataRequestTopic.name")
@@ -394,8 +394,8 @@ def write_MetadataRequestTopic_9(it: MetadataRequestTopic, out: bytearray) -> No
 
 
 def read_MetadataRequest_9(view: memoryview, at: int) -> tuple[MetadataRequest, int]:
-    it = new(MetadataRequest)
     size = len(view)
+    it = new(MetadataRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -435,8 +435,8 @@ def write_MetadataRequest_9(it: MetadataRequest, out: bytearray, splices: Splice
 
 
 def read_MetadataRequestTopic_10(view: memoryview, at: int) -> tuple[MetadataRequestTopic, int]:
-    it = new(MetadataRequestTopic)
     size = len(view)
+    it = new(MetadataRequestTopic)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -445,7 +445,7 @@ def read_MetadataRequestTopic_10(view: memoryview, at: int) -> tuple[MetadataReq
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.name = None
@@ -475,8 +475,8 @@ def write_MetadataRequestTopic_10(it: MetadataRequestTopic, out: bytearray) -> N
 
 
 def read_MetadataRequest_10(view: memoryview, at: int) -> tuple[MetadataRequest, int]:
-    it = new(MetadataRequest)
     size = len(view)
+    it = new(MetadataRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -516,8 +516,8 @@ def write_MetadataRequest_10(it: MetadataRequest, out: bytearray, splices: Splic
 
 
 def read_MetadataRequest_11(view: memoryview, at: int) -> tuple[MetadataRequest, int]:
-    it = new(MetadataRequest)
     size = len(view)
+    it = new(MetadataRequest)
     it.include_cluster_authorized_operations = False
     n = view[at]
     at += 1
@@ -560,8 +560,8 @@ def write_MetadataRequest_11(it: MetadataRequest, out: bytearray, splices: Splic
 
 
 def read_MetadataResponseBroker_0(view: memoryview, at: int) -> tuple[MetadataResponseBroker, int]:
-    it = new(MetadataResponseBroker)
     size = len(view)
+    it = new(MetadataResponseBroker)
     it.rack = None
     it.node_id, n = unpack_ih(view, at)
     at += 6
@@ -569,7 +569,7 @@ def read_MetadataResponseBroker_0(view: memoryview, at: int) -> tuple[MetadataRe
         end = at + n
         if end > size:
             raise cut_short("MetadataResponseBroker.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseBroker.host")
@@ -587,8 +587,8 @@ def write_MetadataResponseBroker_0(it: MetadataResponseBroker, out: bytearray) -
 
 
 def read_MetadataResponsePartition_0(view: memoryview, at: int) -> tuple[MetadataResponsePartition, int]:
-    it = new(MetadataResponsePartition)
     size = len(view)
+    it = new(MetadataResponsePartition)
     it.leader_epoch = -1
     it.offline_replicas = []
     it.error_code, it.partition_index, it.leader_id, n = unpack_hiii(view, at)
@@ -630,8 +630,8 @@ def write_MetadataResponsePartition_0(it: MetadataResponsePartition, out: bytear
 
 
 def read_MetadataResponseTopic_0(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
-    it = new(MetadataResponseTopic)
     size = len(view)
+    it = new(MetadataResponseTopic)
     it.topic_id = ZERO_UUID
     it.is_internal = False
     it.topic_authorized_operations = -2147483648
@@ -641,7 +641,7 @@ def read_MetadataResponseTopic_0(view: memoryview, at: int) -> tuple[MetadataRes
         end = at + n
         if end > size:
             raise cut_short("MetadataResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseTopic.name")
@@ -677,8 +677,8 @@ def write_MetadataResponseTopic_0(it: MetadataResponseTopic, out: bytearray) -> 
 
 
 def read_MetadataResponse_0(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.throttle_time_ms = 0
     it.cluster_id = None
     it.controller_id = -1
@@ -723,15 +723,15 @@ def write_MetadataResponse_0(it: MetadataResponse, out: bytearray, splices: Spli
 
 
 def read_MetadataResponseBroker_1(view: memoryview, at: int) -> tuple[MetadataResponseBroker, int]:
-    it = new(MetadataResponseBroker)
     size = len(view)
+    it = new(MetadataResponseBroker)
     it.node_id, n = unpack_ih(view, at)
     at += 6
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("MetadataResponseBroker.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseBroker.host")
@@ -741,7 +741,7 @@ def read_MetadataResponseBroker_1(view: memoryview, at: int) -> tuple[MetadataRe
         end = at + n
         if end > size:
             raise cut_short("MetadataResponseBroker.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -764,8 +764,8 @@ def write_MetadataResponseBroker_1(it: MetadataResponseBroker, out: bytearray) -
 
 
 def read_MetadataResponseTopic_1(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
-    it = new(MetadataResponseTopic)
     size = len(view)
+    it = new(MetadataResponseTopic)
     it.topic_id = ZERO_UUID
     it.topic_authorized_operations = -2147483648
     it.error_code, n = unpack_hh(view, at)
@@ -774,7 +774,7 @@ def read_MetadataResponseTopic_1(view: memoryview, at: int) -> tuple[MetadataRes
         end = at + n
         if end > size:
             raise cut_short("MetadataResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseTopic.name")
@@ -810,8 +810,8 @@ def write_MetadataResponseTopic_1(it: MetadataResponseTopic, out: bytearray) -> 
 
 
 def read_MetadataResponse_1(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.throttle_time_ms = 0
     it.cluster_id = None
     it.cluster_authorized_operations = -2147483648
@@ -855,8 +855,8 @@ def write_MetadataResponse_1(it: MetadataResponse, out: bytearray, splices: Spli
 
 
 def read_MetadataResponse_2(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.throttle_time_ms = 0
     it.cluster_authorized_operations = -2147483648
     it.error_code = 0
@@ -877,7 +877,7 @@ def read_MetadataResponse_2(view: memoryview, at: int) -> tuple[MetadataResponse
         end = at + n
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -917,8 +917,8 @@ def write_MetadataResponse_2(it: MetadataResponse, out: bytearray, splices: Spli
 
 
 def read_MetadataResponse_3(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.cluster_authorized_operations = -2147483648
     it.error_code = 0
     it.throttle_time_ms, n = unpack_ii(view, at)
@@ -938,7 +938,7 @@ def read_MetadataResponse_3(view: memoryview, at: int) -> tuple[MetadataResponse
         end = at + n
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -978,8 +978,8 @@ def write_MetadataResponse_3(it: MetadataResponse, out: bytearray, splices: Spli
 
 
 def read_MetadataResponsePartition_5(view: memoryview, at: int) -> tuple[MetadataResponsePartition, int]:
-    it = new(MetadataResponsePartition)
     size = len(view)
+    it = new(MetadataResponsePartition)
     it.leader_epoch = -1
     it.error_code, it.partition_index, it.leader_id, n = unpack_hiii(view, at)
     at += 14
@@ -1036,8 +1036,8 @@ def write_MetadataResponsePartition_5(it: MetadataResponsePartition, out: bytear
 
 
 def read_MetadataResponseTopic_5(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
-    it = new(MetadataResponseTopic)
     size = len(view)
+    it = new(MetadataResponseTopic)
     it.topic_id = ZERO_UUID
     it.topic_authorized_operations = -2147483648
     it.error_code, n = unpack_hh(view, at)
@@ -1046,7 +1046,7 @@ def read_MetadataResponseTopic_5(view: memoryview, at: int) -> tuple[MetadataRes
         end = at + n
         if end > size:
             raise cut_short("MetadataResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseTopic.name")
@@ -1082,8 +1082,8 @@ def write_MetadataResponseTopic_5(it: MetadataResponseTopic, out: bytearray) -> 
 
 
 def read_MetadataResponse_5(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.cluster_authorized_operations = -2147483648
     it.error_code = 0
     it.throttle_time_ms, n = unpack_ii(view, at)
@@ -1103,7 +1103,7 @@ def read_MetadataResponse_5(view: memoryview, at: int) -> tuple[MetadataResponse
         end = at + n
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -1143,8 +1143,8 @@ def write_MetadataResponse_5(it: MetadataResponse, out: bytearray, splices: Spli
 
 
 def read_MetadataResponsePartition_7(view: memoryview, at: int) -> tuple[MetadataResponsePartition, int]:
-    it = new(MetadataResponsePartition)
     size = len(view)
+    it = new(MetadataResponsePartition)
     it.error_code, it.partition_index, it.leader_id, it.leader_epoch, n = unpack_hiiii(view, at)
     at += 18
     if n < 0:
@@ -1200,8 +1200,8 @@ def write_MetadataResponsePartition_7(it: MetadataResponsePartition, out: bytear
 
 
 def read_MetadataResponseTopic_7(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
-    it = new(MetadataResponseTopic)
     size = len(view)
+    it = new(MetadataResponseTopic)
     it.topic_id = ZERO_UUID
     it.topic_authorized_operations = -2147483648
     it.error_code, n = unpack_hh(view, at)
@@ -1210,7 +1210,7 @@ def read_MetadataResponseTopic_7(view: memoryview, at: int) -> tuple[MetadataRes
         end = at + n
         if end > size:
             raise cut_short("MetadataResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseTopic.name")
@@ -1246,8 +1246,8 @@ def write_MetadataResponseTopic_7(it: MetadataResponseTopic, out: bytearray) -> 
 
 
 def read_MetadataResponse_7(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.cluster_authorized_operations = -2147483648
     it.error_code = 0
     it.throttle_time_ms, n = unpack_ii(view, at)
@@ -1267,7 +1267,7 @@ def read_MetadataResponse_7(view: memoryview, at: int) -> tuple[MetadataResponse
         end = at + n
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -1307,8 +1307,8 @@ def write_MetadataResponse_7(it: MetadataResponse, out: bytearray, splices: Spli
 
 
 def read_MetadataResponseTopic_8(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
-    it = new(MetadataResponseTopic)
     size = len(view)
+    it = new(MetadataResponseTopic)
     it.topic_id = ZERO_UUID
     it.error_code, n = unpack_hh(view, at)
     at += 4
@@ -1316,7 +1316,7 @@ def read_MetadataResponseTopic_8(view: memoryview, at: int) -> tuple[MetadataRes
         end = at + n
         if end > size:
             raise cut_short("MetadataResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseTopic.name")
@@ -1353,8 +1353,8 @@ def write_MetadataResponseTopic_8(it: MetadataResponseTopic, out: bytearray) -> 
 
 
 def read_MetadataResponse_8(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.error_code = 0
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
@@ -1373,7 +1373,7 @@ def read_MetadataResponse_8(view: memoryview, at: int) -> tuple[MetadataResponse
         end = at + n
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -1414,8 +1414,8 @@ def write_MetadataResponse_8(it: MetadataResponse, out: bytearray, splices: Spli
 
 
 def read_MetadataResponseBroker_9(view: memoryview, at: int) -> tuple[MetadataResponseBroker, int]:
-    it = new(MetadataResponseBroker)
     size = len(view)
+    it = new(MetadataResponseBroker)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -1424,7 +1424,7 @@ def read_MetadataResponseBroker_9(view: memoryview, at: int) -> tuple[MetadataRe
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponseBroker.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseBroker.host")
@@ -1436,7 +1436,7 @@ def read_MetadataResponseBroker_9(view: memoryview, at: int) -> tuple[MetadataRe
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponseBroker.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -1474,8 +1474,8 @@ def write_MetadataResponseBroker_9(it: MetadataResponseBroker, out: bytearray) -
 
 
 def read_MetadataResponsePartition_9(view: memoryview, at: int) -> tuple[MetadataResponsePartition, int]:
-    it = new(MetadataResponsePartition)
     size = len(view)
+    it = new(MetadataResponsePartition)
     it.error_code, it.partition_index, it.leader_id, it.leader_epoch, n = unpack_hiiiB(view, at)
     at += 15
     if n > 127:
@@ -1557,8 +1557,8 @@ def write_MetadataResponsePartition_9(it: MetadataResponsePartition, out: bytear
 
 
 def read_MetadataResponseTopic_9(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
-    it = new(MetadataResponseTopic)
     size = len(view)
+    it = new(MetadataResponseTopic)
     it.topic_id = ZERO_UUID
     it.error_code, n = unpack_hB(view, at)
     at += 3
@@ -1568,7 +1568,7 @@ def read_MetadataResponseTopic_9(view: memoryview, at: int) -> tuple[MetadataRes
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseTopic.name")
@@ -1620,8 +1620,8 @@ def write_MetadataResponseTopic_9(it: MetadataResponseTopic, out: bytearray) -> 
 
 
 def read_MetadataResponse_9(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.error_code = 0
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
@@ -1645,7 +1645,7 @@ def read_MetadataResponse_9(view: memoryview, at: int) -> tuple[MetadataResponse
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -1704,8 +1704,8 @@ def write_MetadataResponse_9(it: MetadataResponse, out: bytearray, splices: Spli
 
 
 def read_MetadataResponseTopic_10(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
-    it = new(MetadataResponseTopic)
     size = len(view)
+    it = new(MetadataResponseTopic)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -1714,7 +1714,7 @@ def read_MetadataResponseTopic_10(view: memoryview, at: int) -> tuple[MetadataRe
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("MetadataResponseTopic.name")
@@ -1766,8 +1766,8 @@ def write_MetadataResponseTopic_10(it: MetadataResponseTopic, out: bytearray) ->
 
 
 def read_MetadataResponse_10(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.error_code = 0
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
@@ -1791,7 +1791,7 @@ def read_MetadataResponse_10(view: memoryview, at: int) -> tuple[MetadataRespons
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -1850,8 +1850,8 @@ def write_MetadataResponse_10(it: MetadataResponse, out: bytearray, splices: Spl
 
 
 def read_MetadataResponse_11(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.cluster_authorized_operations = -2147483648
     it.error_code = 0
     it.throttle_time_ms, n = unpack_iB(view, at)
@@ -1876,7 +1876,7 @@ def read_MetadataResponse_11(view: memoryview, at: int) -> tuple[MetadataRespons
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -1937,8 +1937,8 @@ def write_MetadataResponse_11(it: MetadataResponse, out: bytearray, splices: Spl
 
 
 def read_MetadataResponseTopic_12(view: memoryview, at: int) -> tuple[MetadataResponseTopic, int]:
-    it = new(MetadataResponseTopic)
     size = len(view)
+    it = new(MetadataResponseTopic)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -1947,7 +1947,7 @@ def read_MetadataResponseTopic_12(view: memoryview, at: int) -> tuple[MetadataRe
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.name = None
@@ -1999,8 +1999,8 @@ def write_MetadataResponseTopic_12(it: MetadataResponseTopic, out: bytearray) ->
 
 
 def read_MetadataResponse_12(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.cluster_authorized_operations = -2147483648
     it.error_code = 0
     it.throttle_time_ms, n = unpack_iB(view, at)
@@ -2025,7 +2025,7 @@ def read_MetadataResponse_12(view: memoryview, at: int) -> tuple[MetadataRespons
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -2086,8 +2086,8 @@ def write_MetadataResponse_12(it: MetadataResponse, out: bytearray, splices: Spl
 
 
 def read_MetadataResponse_13(view: memoryview, at: int) -> tuple[MetadataResponse, int]:
-    it = new(MetadataResponse)
     size = len(view)
+    it = new(MetadataResponse)
     it.cluster_authorized_operations = -2147483648
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
@@ -2111,7 +2111,7 @@ def read_MetadataResponse_13(view: memoryview, at: int) -> tuple[MetadataRespons
         end = at + n - 1
         if end > size:
             raise cut_short("MetadataResponse.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None

@@ -660,8 +660,8 @@ class ClearElrRecord(Message):
 
 
 def read_BrokerEndpoint_0(view: memoryview, at: int) -> tuple[BrokerEndpoint, int]:
-    it = new(BrokerEndpoint)
     size = len(view)
+    it = new(BrokerEndpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -670,7 +670,7 @@ def read_BrokerEndpoint_0(view: memoryview, at: int) -> tuple[BrokerEndpoint, in
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerEndpoint.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BrokerEndpoint.name")
@@ -682,7 +682,7 @@ def read_BrokerEndpoint_0(view: memoryview, at: int) -> tuple[BrokerEndpoint, in
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BrokerEndpoint.host")
@@ -714,8 +714,8 @@ def write_BrokerEndpoint_0(it: BrokerEndpoint, out: bytearray) -> None:
 
 
 def read_BrokerFeature_0(view: memoryview, at: int) -> tuple[BrokerFeature, int]:
-    it = new(BrokerFeature)
     size = len(view)
+    it = new(BrokerFeature)
     n = view[at]
     at += 1
     if n > 127:
@@ -724,7 +724,7 @@ def read_BrokerFeature_0(view: memoryview, at: int) -> tuple[BrokerFeature, int]
         end = at + n - 1
         if end > size:
             raise cut_short("BrokerFeature.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("BrokerFeature.name")
@@ -749,8 +749,8 @@ def write_BrokerFeature_0(it: BrokerFeature, out: bytearray) -> None:
 
 
 def read_RegisterBrokerRecord_0(view: memoryview, at: int) -> tuple[RegisterBrokerRecord, int]:
-    it = new(RegisterBrokerRecord)
     size = len(view)
+    it = new(RegisterBrokerRecord)
     it.is_migrating_zk_broker = False
     it.in_controlled_shutdown = False
     it.log_dirs = []
@@ -791,7 +791,7 @@ def read_RegisterBrokerRecord_0(view: memoryview, at: int) -> tuple[RegisterBrok
         end = at + n - 1
         if end > size:
             raise cut_short("RegisterBrokerRecord.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -843,8 +843,8 @@ def write_RegisterBrokerRecord_0(it: RegisterBrokerRecord, out: bytearray, splic
 
 
 def read_RegisterBrokerRecord_1(view: memoryview, at: int) -> tuple[RegisterBrokerRecord, int]:
-    it = new(RegisterBrokerRecord)
     size = len(view)
+    it = new(RegisterBrokerRecord)
     it.is_migrating_zk_broker = False
     it.log_dirs = []
     it.cordoned_log_dirs = None
@@ -884,7 +884,7 @@ def read_RegisterBrokerRecord_1(view: memoryview, at: int) -> tuple[RegisterBrok
         end = at + n - 1
         if end > size:
             raise cut_short("RegisterBrokerRecord.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -934,8 +934,8 @@ def write_RegisterBrokerRecord_1(it: RegisterBrokerRecord, out: bytearray, splic
 
 
 def read_RegisterBrokerRecord_2(view: memoryview, at: int) -> tuple[RegisterBrokerRecord, int]:
-    it = new(RegisterBrokerRecord)
     size = len(view)
+    it = new(RegisterBrokerRecord)
     it.log_dirs = []
     it.cordoned_log_dirs = None
     it.broker_id, it.is_migrating_zk_broker, it.incarnation_id, it.broker_epoch, n = unpack_ituqB(view, at)
@@ -974,7 +974,7 @@ def read_RegisterBrokerRecord_2(view: memoryview, at: int) -> tuple[RegisterBrok
         end = at + n - 1
         if end > size:
             raise cut_short("RegisterBrokerRecord.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -1022,8 +1022,8 @@ def write_RegisterBrokerRecord_2(it: RegisterBrokerRecord, out: bytearray, splic
 
 
 def read_RegisterBrokerRecord_3(view: memoryview, at: int) -> tuple[RegisterBrokerRecord, int]:
-    it = new(RegisterBrokerRecord)
     size = len(view)
+    it = new(RegisterBrokerRecord)
     it.cordoned_log_dirs = None
     it.log_dirs = []
     it.broker_id, it.is_migrating_zk_broker, it.incarnation_id, it.broker_epoch, n = unpack_ituqB(view, at)
@@ -1062,7 +1062,7 @@ def read_RegisterBrokerRecord_3(view: memoryview, at: int) -> tuple[RegisterBrok
         end = at + n - 1
         if end > size:
             raise cut_short("RegisterBrokerRecord.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -1127,28 +1127,28 @@ def write_RegisterBrokerRecord_3(it: RegisterBrokerRecord, out: bytearray, splic
     out += pack_tt(it.fenced, it.in_controlled_shutdown)
     if not (it.log_dirs):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.log_dirs:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.log_dirs)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.log_dirs:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.log_dirs)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_RegisterBrokerRecord_4(view: memoryview, at: int) -> tuple[RegisterBrokerRecord, int]:
-    it = new(RegisterBrokerRecord)
     size = len(view)
+    it = new(RegisterBrokerRecord)
     it.log_dirs = []
     it.cordoned_log_dirs = None
     it.broker_id, it.is_migrating_zk_broker, it.incarnation_id, it.broker_epoch, n = unpack_ituqB(view, at)
@@ -1187,7 +1187,7 @@ def read_RegisterBrokerRecord_4(view: memoryview, at: int) -> tuple[RegisterBrok
         end = at + n - 1
         if end > size:
             raise cut_short("RegisterBrokerRecord.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -1261,35 +1261,35 @@ def write_RegisterBrokerRecord_4(it: RegisterBrokerRecord, out: bytearray, splic
     out += pack_tt(it.fenced, it.in_controlled_shutdown)
     if not (it.log_dirs) and it.cordoned_log_dirs is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.log_dirs:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.log_dirs)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.cordoned_log_dirs is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.cordoned_log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.cordoned_log_dirs)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.log_dirs:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.log_dirs)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.cordoned_log_dirs is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.cordoned_log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.cordoned_log_dirs)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_UnregisterBrokerRecord_0(view: memoryview, at: int) -> tuple[UnregisterBrokerRecord, int]:
@@ -1308,8 +1308,8 @@ def write_UnregisterBrokerRecord_0(it: UnregisterBrokerRecord, out: bytearray, s
 
 
 def read_TopicRecord_0(view: memoryview, at: int) -> tuple[TopicRecord, int]:
-    it = new(TopicRecord)
     size = len(view)
+    it = new(TopicRecord)
     n = view[at]
     at += 1
     if n > 127:
@@ -1318,7 +1318,7 @@ def read_TopicRecord_0(view: memoryview, at: int) -> tuple[TopicRecord, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TopicRecord.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicRecord.name")
@@ -1343,8 +1343,8 @@ def write_TopicRecord_0(it: TopicRecord, out: bytearray, splices: Splices | None
 
 
 def read_PartitionRecord_0(view: memoryview, at: int) -> tuple[PartitionRecord, int]:
-    it = new(PartitionRecord)
     size = len(view)
+    it = new(PartitionRecord)
     it.directories = []
     it.eligible_leader_replicas = None
     it.last_known_elr = None
@@ -1469,23 +1469,23 @@ def write_PartitionRecord_0(it: PartitionRecord, out: bytearray, splices: Splice
     out += pack_iii(it.leader, it.leader_epoch, it.partition_epoch)
     if not (it.leader_recovery_state != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.leader_recovery_state != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.leader_recovery_state)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.leader_recovery_state != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.leader_recovery_state)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_PartitionRecord_1(view: memoryview, at: int) -> tuple[PartitionRecord, int]:
-    it = new(PartitionRecord)
     size = len(view)
+    it = new(PartitionRecord)
     it.eligible_leader_replicas = None
     it.last_known_elr = None
     it.leader_recovery_state = 0
@@ -1623,23 +1623,23 @@ def write_PartitionRecord_1(it: PartitionRecord, out: bytearray, splices: Splice
     out += b"".join(it.directories)
     if not (it.leader_recovery_state != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.leader_recovery_state != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.leader_recovery_state)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.leader_recovery_state != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.leader_recovery_state)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_PartitionRecord_2(view: memoryview, at: int) -> tuple[PartitionRecord, int]:
-    it = new(PartitionRecord)
     size = len(view)
+    it = new(PartitionRecord)
     it.leader_recovery_state = 0
     it.eligible_leader_replicas = None
     it.last_known_elr = None
@@ -1801,53 +1801,53 @@ def write_PartitionRecord_2(it: PartitionRecord, out: bytearray, splices: Splice
     out += b"".join(it.directories)
     if not (it.leader_recovery_state != 0) and it.eligible_leader_replicas is None and it.last_known_elr is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.leader_recovery_state != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.leader_recovery_state)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.eligible_leader_replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.eligible_leader_replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.eligible_leader_replicas)
-        else:
-            write_numbers(tag, it.eligible_leader_replicas, "i")
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.last_known_elr is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.last_known_elr) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.last_known_elr)
-        else:
-            write_numbers(tag, it.last_known_elr, "i")
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.leader_recovery_state != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.leader_recovery_state)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.eligible_leader_replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.eligible_leader_replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.eligible_leader_replicas)
+            else:
+                write_numbers(tag, it.eligible_leader_replicas, "i")
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.last_known_elr is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.last_known_elr) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.last_known_elr)
+            else:
+                write_numbers(tag, it.last_known_elr, "i")
+            write_uvarint(tags, 2)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ConfigRecord_0(view: memoryview, at: int) -> tuple[ConfigRecord, int]:
-    it = new(ConfigRecord)
     size = len(view)
+    it = new(ConfigRecord)
     it.resource_type, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -1856,7 +1856,7 @@ def read_ConfigRecord_0(view: memoryview, at: int) -> tuple[ConfigRecord, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ConfigRecord.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConfigRecord.resource_name")
@@ -1868,7 +1868,7 @@ def read_ConfigRecord_0(view: memoryview, at: int) -> tuple[ConfigRecord, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ConfigRecord.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ConfigRecord.name")
@@ -1880,7 +1880,7 @@ def read_ConfigRecord_0(view: memoryview, at: int) -> tuple[ConfigRecord, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("ConfigRecord.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.value = None
@@ -1924,8 +1924,8 @@ def write_ConfigRecord_0(it: ConfigRecord, out: bytearray, splices: Splices | No
 
 
 def read_PartitionChangeRecord_0(view: memoryview, at: int) -> tuple[PartitionChangeRecord, int]:
-    it = new(PartitionChangeRecord)
     size = len(view)
+    it = new(PartitionChangeRecord)
     it.directories = None
     it.eligible_leader_replicas = None
     it.last_known_elr = None
@@ -2025,90 +2025,90 @@ def write_PartitionChangeRecord_0(it: PartitionChangeRecord, out: bytearray, spl
     out += pack_iu(it.partition_id, it.topic_id)
     if it.isr is None and not (it.leader != -2) and it.replicas is None and it.removing_replicas is None and it.adding_replicas is None and not (it.leader_recovery_state != -1):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.isr is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.isr) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.isr)
-        else:
-            write_numbers(tag, it.isr, "i")
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.leader != -2:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_i(it.leader)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.replicas)
-        else:
-            write_numbers(tag, it.replicas, "i")
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.removing_replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.removing_replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.removing_replicas)
-        else:
-            write_numbers(tag, it.removing_replicas, "i")
-        write_uvarint(tags, 3)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.adding_replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.adding_replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.adding_replicas)
-        else:
-            write_numbers(tag, it.adding_replicas, "i")
-        write_uvarint(tags, 4)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.leader_recovery_state != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.leader_recovery_state)
-        write_uvarint(tags, 5)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.isr is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.isr) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.isr)
+            else:
+                write_numbers(tag, it.isr, "i")
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.leader != -2:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_i(it.leader)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.replicas)
+            else:
+                write_numbers(tag, it.replicas, "i")
+            write_uvarint(tags, 2)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.removing_replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.removing_replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.removing_replicas)
+            else:
+                write_numbers(tag, it.removing_replicas, "i")
+            write_uvarint(tags, 3)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.adding_replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.adding_replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.adding_replicas)
+            else:
+                write_numbers(tag, it.adding_replicas, "i")
+            write_uvarint(tags, 4)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.leader_recovery_state != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.leader_recovery_state)
+            write_uvarint(tags, 5)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_PartitionChangeRecord_1(view: memoryview, at: int) -> tuple[PartitionChangeRecord, int]:
-    it = new(PartitionChangeRecord)
     size = len(view)
+    it = new(PartitionChangeRecord)
     it.eligible_leader_replicas = None
     it.last_known_elr = None
     it.isr = None
@@ -2217,102 +2217,102 @@ def write_PartitionChangeRecord_1(it: PartitionChangeRecord, out: bytearray, spl
     out += pack_iu(it.partition_id, it.topic_id)
     if it.isr is None and not (it.leader != -2) and it.replicas is None and it.removing_replicas is None and it.adding_replicas is None and not (it.leader_recovery_state != -1) and it.directories is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.isr is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.isr) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.isr)
-        else:
-            write_numbers(tag, it.isr, "i")
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.leader != -2:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_i(it.leader)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.replicas)
-        else:
-            write_numbers(tag, it.replicas, "i")
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.removing_replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.removing_replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.removing_replicas)
-        else:
-            write_numbers(tag, it.removing_replicas, "i")
-        write_uvarint(tags, 3)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.adding_replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.adding_replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.adding_replicas)
-        else:
-            write_numbers(tag, it.adding_replicas, "i")
-        write_uvarint(tags, 4)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.leader_recovery_state != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.leader_recovery_state)
-        write_uvarint(tags, 5)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.directories is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.directories) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.directories)
-        write_uvarint(tags, 8)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.isr is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.isr) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.isr)
+            else:
+                write_numbers(tag, it.isr, "i")
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.leader != -2:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_i(it.leader)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.replicas)
+            else:
+                write_numbers(tag, it.replicas, "i")
+            write_uvarint(tags, 2)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.removing_replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.removing_replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.removing_replicas)
+            else:
+                write_numbers(tag, it.removing_replicas, "i")
+            write_uvarint(tags, 3)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.adding_replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.adding_replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.adding_replicas)
+            else:
+                write_numbers(tag, it.adding_replicas, "i")
+            write_uvarint(tags, 4)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.leader_recovery_state != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.leader_recovery_state)
+            write_uvarint(tags, 5)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.directories is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.directories) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.directories)
+            write_uvarint(tags, 8)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_PartitionChangeRecord_2(view: memoryview, at: int) -> tuple[PartitionChangeRecord, int]:
-    it = new(PartitionChangeRecord)
     size = len(view)
+    it = new(PartitionChangeRecord)
     it.isr = None
     it.leader = -2
     it.replicas = None
@@ -2445,127 +2445,127 @@ def write_PartitionChangeRecord_2(it: PartitionChangeRecord, out: bytearray, spl
     out += pack_iu(it.partition_id, it.topic_id)
     if it.isr is None and not (it.leader != -2) and it.replicas is None and it.removing_replicas is None and it.adding_replicas is None and not (it.leader_recovery_state != -1) and it.eligible_leader_replicas is None and it.last_known_elr is None and it.directories is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.isr is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.isr) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.isr)
-        else:
-            write_numbers(tag, it.isr, "i")
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.leader != -2:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_i(it.leader)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.replicas)
-        else:
-            write_numbers(tag, it.replicas, "i")
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.removing_replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.removing_replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.removing_replicas)
-        else:
-            write_numbers(tag, it.removing_replicas, "i")
-        write_uvarint(tags, 3)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.adding_replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.adding_replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.adding_replicas)
-        else:
-            write_numbers(tag, it.adding_replicas, "i")
-        write_uvarint(tags, 4)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.leader_recovery_state != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.leader_recovery_state)
-        write_uvarint(tags, 5)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.eligible_leader_replicas is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.eligible_leader_replicas) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.eligible_leader_replicas)
-        else:
-            write_numbers(tag, it.eligible_leader_replicas, "i")
-        write_uvarint(tags, 6)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.last_known_elr is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.last_known_elr) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        if n < INT32S_SHORT:
-            tag += PACK_INT32S[n - 1](*it.last_known_elr)
-        else:
-            write_numbers(tag, it.last_known_elr, "i")
-        write_uvarint(tags, 7)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.directories is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.directories) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.directories)
-        write_uvarint(tags, 8)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.isr is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.isr) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.isr)
+            else:
+                write_numbers(tag, it.isr, "i")
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.leader != -2:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_i(it.leader)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.replicas)
+            else:
+                write_numbers(tag, it.replicas, "i")
+            write_uvarint(tags, 2)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.removing_replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.removing_replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.removing_replicas)
+            else:
+                write_numbers(tag, it.removing_replicas, "i")
+            write_uvarint(tags, 3)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.adding_replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.adding_replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.adding_replicas)
+            else:
+                write_numbers(tag, it.adding_replicas, "i")
+            write_uvarint(tags, 4)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.leader_recovery_state != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.leader_recovery_state)
+            write_uvarint(tags, 5)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.eligible_leader_replicas is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.eligible_leader_replicas) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.eligible_leader_replicas)
+            else:
+                write_numbers(tag, it.eligible_leader_replicas, "i")
+            write_uvarint(tags, 6)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.last_known_elr is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.last_known_elr) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            if n < INT32S_SHORT:
+                tag += PACK_INT32S[n - 1](*it.last_known_elr)
+            else:
+                write_numbers(tag, it.last_known_elr, "i")
+            write_uvarint(tags, 7)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.directories is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.directories) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.directories)
+            write_uvarint(tags, 8)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_FenceBrokerRecord_0(view: memoryview, at: int) -> tuple[FenceBrokerRecord, int]:
@@ -2614,8 +2614,8 @@ def write_RemoveTopicRecord_0(it: RemoveTopicRecord, out: bytearray, splices: Sp
 
 
 def read_DelegationTokenRecord_0(view: memoryview, at: int) -> tuple[DelegationTokenRecord, int]:
-    it = new(DelegationTokenRecord)
     size = len(view)
+    it = new(DelegationTokenRecord)
     n = view[at]
     at += 1
     if n > 127:
@@ -2624,7 +2624,7 @@ def read_DelegationTokenRecord_0(view: memoryview, at: int) -> tuple[DelegationT
         end = at + n - 1
         if end > size:
             raise cut_short("DelegationTokenRecord.owner")
-        it.owner = str(view[at:end], "utf-8", "replace")
+        it.owner = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DelegationTokenRecord.owner")
@@ -2636,7 +2636,7 @@ def read_DelegationTokenRecord_0(view: memoryview, at: int) -> tuple[DelegationT
         end = at + n - 1
         if end > size:
             raise cut_short("DelegationTokenRecord.requester")
-        it.requester = str(view[at:end], "utf-8", "replace")
+        it.requester = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DelegationTokenRecord.requester")
@@ -2657,7 +2657,7 @@ def read_DelegationTokenRecord_0(view: memoryview, at: int) -> tuple[DelegationT
         end = at + n - 1
         if end > size:
             raise cut_short("DelegationTokenRecord.token_id")
-        it.token_id = str(view[at:end], "utf-8", "replace")
+        it.token_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DelegationTokenRecord.token_id")
@@ -2704,8 +2704,8 @@ def write_DelegationTokenRecord_0(it: DelegationTokenRecord, out: bytearray, spl
 
 
 def read_UserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[UserScramCredentialRecord, int]:
-    it = new(UserScramCredentialRecord)
     size = len(view)
+    it = new(UserScramCredentialRecord)
     n = view[at]
     at += 1
     if n > 127:
@@ -2714,7 +2714,7 @@ def read_UserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[UserScr
         end = at + n - 1
         if end > size:
             raise cut_short("UserScramCredentialRecord.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("UserScramCredentialRecord.name")
@@ -2726,7 +2726,7 @@ def read_UserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[UserScr
         end = at + n - 1
         if end > size:
             raise cut_short("UserScramCredentialRecord.salt")
-        it.salt = bytes(view[at:end])
+        it.salt = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("UserScramCredentialRecord.salt")
@@ -2738,7 +2738,7 @@ def read_UserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[UserScr
         end = at + n - 1
         if end > size:
             raise cut_short("UserScramCredentialRecord.stored_key")
-        it.stored_key = bytes(view[at:end])
+        it.stored_key = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("UserScramCredentialRecord.stored_key")
@@ -2750,7 +2750,7 @@ def read_UserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[UserScr
         end = at + n - 1
         if end > size:
             raise cut_short("UserScramCredentialRecord.server_key")
-        it.server_key = bytes(view[at:end])
+        it.server_key = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("UserScramCredentialRecord.server_key")
@@ -2797,8 +2797,8 @@ def write_UserScramCredentialRecord_0(it: UserScramCredentialRecord, out: bytear
 
 
 def read_FeatureLevelRecord_0(view: memoryview, at: int) -> tuple[FeatureLevelRecord, int]:
-    it = new(FeatureLevelRecord)
     size = len(view)
+    it = new(FeatureLevelRecord)
     n = view[at]
     at += 1
     if n > 127:
@@ -2807,7 +2807,7 @@ def read_FeatureLevelRecord_0(view: memoryview, at: int) -> tuple[FeatureLevelRe
         end = at + n - 1
         if end > size:
             raise cut_short("FeatureLevelRecord.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FeatureLevelRecord.name")
@@ -2832,8 +2832,8 @@ def write_FeatureLevelRecord_0(it: FeatureLevelRecord, out: bytearray, splices: 
 
 
 def read_EntityData_0(view: memoryview, at: int) -> tuple[EntityData, int]:
-    it = new(EntityData)
     size = len(view)
+    it = new(EntityData)
     n = view[at]
     at += 1
     if n > 127:
@@ -2842,7 +2842,7 @@ def read_EntityData_0(view: memoryview, at: int) -> tuple[EntityData, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("EntityData.entity_type")
-        it.entity_type = str(view[at:end], "utf-8", "replace")
+        it.entity_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("EntityData.entity_type")
@@ -2854,7 +2854,7 @@ def read_EntityData_0(view: memoryview, at: int) -> tuple[EntityData, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("EntityData.entity_name")
-        it.entity_name = str(view[at:end], "utf-8", "replace")
+        it.entity_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.entity_name = None
@@ -2890,8 +2890,8 @@ def write_EntityData_0(it: EntityData, out: bytearray) -> None:
 
 
 def read_ClientQuotaRecord_0(view: memoryview, at: int) -> tuple[ClientQuotaRecord, int]:
-    it = new(ClientQuotaRecord)
     size = len(view)
+    it = new(ClientQuotaRecord)
     n = view[at]
     at += 1
     if n > 127:
@@ -2914,7 +2914,7 @@ def read_ClientQuotaRecord_0(view: memoryview, at: int) -> tuple[ClientQuotaReco
         end = at + n - 1
         if end > size:
             raise cut_short("ClientQuotaRecord.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ClientQuotaRecord.key")
@@ -2997,18 +2997,18 @@ def write_BrokerRegistrationChangeRecord_0(it: BrokerRegistrationChangeRecord, o
     out += pack_iq(it.broker_id, it.broker_epoch)
     if not (it.fenced != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.fenced != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.fenced)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.fenced != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.fenced)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_BrokerRegistrationChangeRecord_1(view: memoryview, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:
@@ -3049,30 +3049,30 @@ def write_BrokerRegistrationChangeRecord_1(it: BrokerRegistrationChangeRecord, o
     out += pack_iq(it.broker_id, it.broker_epoch)
     if not (it.fenced != 0) and not (it.in_controlled_shutdown != 0):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.fenced != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.fenced)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.in_controlled_shutdown != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.in_controlled_shutdown)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.fenced != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.fenced)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.in_controlled_shutdown != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.in_controlled_shutdown)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_BrokerRegistrationChangeRecord_2(view: memoryview, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:
-    it = new(BrokerRegistrationChangeRecord)
     size = len(view)
+    it = new(BrokerRegistrationChangeRecord)
     it.cordoned_log_dirs = None
     it.fenced = 0
     it.in_controlled_shutdown = 0
@@ -3118,42 +3118,42 @@ def write_BrokerRegistrationChangeRecord_2(it: BrokerRegistrationChangeRecord, o
     out += pack_iq(it.broker_id, it.broker_epoch)
     if not (it.fenced != 0) and not (it.in_controlled_shutdown != 0) and not (it.log_dirs):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.fenced != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.fenced)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.in_controlled_shutdown != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.in_controlled_shutdown)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.log_dirs:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.log_dirs)
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.fenced != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.fenced)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.in_controlled_shutdown != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.in_controlled_shutdown)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.log_dirs:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.log_dirs)
+            write_uvarint(tags, 2)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_BrokerRegistrationChangeRecord_3(view: memoryview, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:
-    it = new(BrokerRegistrationChangeRecord)
     size = len(view)
+    it = new(BrokerRegistrationChangeRecord)
     it.fenced = 0
     it.in_controlled_shutdown = 0
     it.log_dirs = []
@@ -3208,54 +3208,54 @@ def write_BrokerRegistrationChangeRecord_3(it: BrokerRegistrationChangeRecord, o
     out += pack_iq(it.broker_id, it.broker_epoch)
     if not (it.fenced != 0) and not (it.in_controlled_shutdown != 0) and not (it.log_dirs) and it.cordoned_log_dirs is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.fenced != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.fenced)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.in_controlled_shutdown != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_b(it.in_controlled_shutdown)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.log_dirs:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.log_dirs)
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.cordoned_log_dirs is not None:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.cordoned_log_dirs) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += b"".join(it.cordoned_log_dirs)
-        write_uvarint(tags, 3)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.fenced != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.fenced)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.in_controlled_shutdown != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_b(it.in_controlled_shutdown)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.log_dirs:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.log_dirs)
+            write_uvarint(tags, 2)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.cordoned_log_dirs is not None:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.cordoned_log_dirs) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += b"".join(it.cordoned_log_dirs)
+            write_uvarint(tags, 3)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_AccessControlEntryRecord_0(view: memoryview, at: int) -> tuple[AccessControlEntryRecord, int]:
-    it = new(AccessControlEntryRecord)
     size = len(view)
+    it = new(AccessControlEntryRecord)
     it.id, it.resource_type, n = unpack_ubB(view, at)
     at += 18
     if n > 127:
@@ -3264,7 +3264,7 @@ def read_AccessControlEntryRecord_0(view: memoryview, at: int) -> tuple[AccessCo
         end = at + n - 1
         if end > size:
             raise cut_short("AccessControlEntryRecord.resource_name")
-        it.resource_name = str(view[at:end], "utf-8", "replace")
+        it.resource_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AccessControlEntryRecord.resource_name")
@@ -3276,7 +3276,7 @@ def read_AccessControlEntryRecord_0(view: memoryview, at: int) -> tuple[AccessCo
         end = at + n - 1
         if end > size:
             raise cut_short("AccessControlEntryRecord.principal")
-        it.principal = str(view[at:end], "utf-8", "replace")
+        it.principal = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AccessControlEntryRecord.principal")
@@ -3288,7 +3288,7 @@ def read_AccessControlEntryRecord_0(view: memoryview, at: int) -> tuple[AccessCo
         end = at + n - 1
         if end > size:
             raise cut_short("AccessControlEntryRecord.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("AccessControlEntryRecord.host")
@@ -3374,8 +3374,8 @@ def write_ZkMigrationStateRecord_0(it: ZkMigrationStateRecord, out: bytearray, s
 
 
 def read_RemoveUserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[RemoveUserScramCredentialRecord, int]:
-    it = new(RemoveUserScramCredentialRecord)
     size = len(view)
+    it = new(RemoveUserScramCredentialRecord)
     n = view[at]
     at += 1
     if n > 127:
@@ -3384,7 +3384,7 @@ def read_RemoveUserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[R
         end = at + n - 1
         if end > size:
             raise cut_short("RemoveUserScramCredentialRecord.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("RemoveUserScramCredentialRecord.name")
@@ -3409,8 +3409,8 @@ def write_RemoveUserScramCredentialRecord_0(it: RemoveUserScramCredentialRecord,
 
 
 def read_BeginTransactionRecord_0(view: memoryview, at: int) -> tuple[BeginTransactionRecord, int]:
-    it = new(BeginTransactionRecord)
     size = len(view)
+    it = new(BeginTransactionRecord)
     it.name = None
     n = view[at]
     at += 1
@@ -3432,7 +3432,7 @@ def read_BeginTransactionRecord_0(view: memoryview, at: int) -> tuple[BeginTrans
                     end = at + n - 1
                     if end > size:
                         raise cut_short("BeginTransactionRecord.name")
-                    it.name = str(view[at:end], "utf-8", "replace")
+                    it.name = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.name = None
@@ -3446,24 +3446,24 @@ def read_BeginTransactionRecord_0(view: memoryview, at: int) -> tuple[BeginTrans
 def write_BeginTransactionRecord_0(it: BeginTransactionRecord, out: bytearray, splices: Splices | None) -> None:
     if it.name is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.name is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.name.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.name is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.name.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_EndTransactionRecord_0(view: memoryview, at: int) -> tuple[EndTransactionRecord, int]:
@@ -3482,8 +3482,8 @@ def write_EndTransactionRecord_0(it: EndTransactionRecord, out: bytearray, splic
 
 
 def read_AbortTransactionRecord_0(view: memoryview, at: int) -> tuple[AbortTransactionRecord, int]:
-    it = new(AbortTransactionRecord)
     size = len(view)
+    it = new(AbortTransactionRecord)
     it.reason = None
     n = view[at]
     at += 1
@@ -3505,7 +3505,7 @@ def read_AbortTransactionRecord_0(view: memoryview, at: int) -> tuple[AbortTrans
                     end = at + n - 1
                     if end > size:
                         raise cut_short("AbortTransactionRecord.reason")
-                    it.reason = str(view[at:end], "utf-8", "replace")
+                    it.reason = view[at:end].tobytes().decode("utf-8", "replace")
                     at = end
                 else:
                     it.reason = None
@@ -3519,29 +3519,29 @@ def read_AbortTransactionRecord_0(view: memoryview, at: int) -> tuple[AbortTrans
 def write_AbortTransactionRecord_0(it: AbortTransactionRecord, out: bytearray, splices: Splices | None) -> None:
     if it.reason is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.reason is not None:
-        n_tags += 1
-        tag = bytearray()
-        raw = it.reason.encode()
-        n = len(raw) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        tag += raw
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.reason is not None:
+            n_tags += 1
+            tag = bytearray()
+            raw = it.reason.encode()
+            n = len(raw) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            tag += raw
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_RemoveDelegationTokenRecord_0(view: memoryview, at: int) -> tuple[RemoveDelegationTokenRecord, int]:
-    it = new(RemoveDelegationTokenRecord)
     size = len(view)
+    it = new(RemoveDelegationTokenRecord)
     n = view[at]
     at += 1
     if n > 127:
@@ -3550,7 +3550,7 @@ def read_RemoveDelegationTokenRecord_0(view: memoryview, at: int) -> tuple[Remov
         end = at + n - 1
         if end > size:
             raise cut_short("RemoveDelegationTokenRecord.token_id")
-        it.token_id = str(view[at:end], "utf-8", "replace")
+        it.token_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("RemoveDelegationTokenRecord.token_id")
@@ -3575,8 +3575,8 @@ def write_RemoveDelegationTokenRecord_0(it: RemoveDelegationTokenRecord, out: by
 
 
 def read_ControllerEndpoint_0(view: memoryview, at: int) -> tuple[ControllerEndpoint, int]:
-    it = new(ControllerEndpoint)
     size = len(view)
+    it = new(ControllerEndpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -3585,7 +3585,7 @@ def read_ControllerEndpoint_0(view: memoryview, at: int) -> tuple[ControllerEndp
         end = at + n - 1
         if end > size:
             raise cut_short("ControllerEndpoint.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ControllerEndpoint.name")
@@ -3597,7 +3597,7 @@ def read_ControllerEndpoint_0(view: memoryview, at: int) -> tuple[ControllerEndp
         end = at + n - 1
         if end > size:
             raise cut_short("ControllerEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ControllerEndpoint.host")
@@ -3629,8 +3629,8 @@ def write_ControllerEndpoint_0(it: ControllerEndpoint, out: bytearray) -> None:
 
 
 def read_ControllerFeature_0(view: memoryview, at: int) -> tuple[ControllerFeature, int]:
-    it = new(ControllerFeature)
     size = len(view)
+    it = new(ControllerFeature)
     n = view[at]
     at += 1
     if n > 127:
@@ -3639,7 +3639,7 @@ def read_ControllerFeature_0(view: memoryview, at: int) -> tuple[ControllerFeatu
         end = at + n - 1
         if end > size:
             raise cut_short("ControllerFeature.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ControllerFeature.name")
@@ -3664,8 +3664,8 @@ def write_ControllerFeature_0(it: ControllerFeature, out: bytearray) -> None:
 
 
 def read_RegisterControllerRecord_0(view: memoryview, at: int) -> tuple[RegisterControllerRecord, int]:
-    it = new(RegisterControllerRecord)
     size = len(view)
+    it = new(RegisterControllerRecord)
     it.controller_id, it.incarnation_id, it.zk_migration_ready, n = unpack_iutB(view, at)
     at += 22
     if n > 127:
@@ -3723,8 +3723,8 @@ def write_RegisterControllerRecord_0(it: RegisterControllerRecord, out: bytearra
 
 
 def read_ClearElrRecord_0(view: memoryview, at: int) -> tuple[ClearElrRecord, int]:
-    it = new(ClearElrRecord)
     size = len(view)
+    it = new(ClearElrRecord)
     n = view[at]
     at += 1
     if n > 127:
@@ -3733,7 +3733,7 @@ def read_ClearElrRecord_0(view: memoryview, at: int) -> tuple[ClearElrRecord, in
         end = at + n - 1
         if end > size:
             raise cut_short("ClearElrRecord.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ClearElrRecord.topic_name")

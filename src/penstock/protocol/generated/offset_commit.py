@@ -144,8 +144,8 @@ class OffsetCommitResponse(Message):
 
 
 def read_OffsetCommitRequestPartition_2(view: memoryview, at: int) -> tuple[OffsetCommitRequestPartition, int]:
-    it = new(OffsetCommitRequestPartition)
     size = len(view)
+    it = new(OffsetCommitRequestPartition)
     it.committed_leader_epoch = -1
     it.partition_index, it.committed_offset, n = unpack_iqh(view, at)
     at += 14
@@ -153,7 +153,7 @@ def read_OffsetCommitRequestPartition_2(view: memoryview, at: int) -> tuple[Offs
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequestPartition.committed_metadata")
-        it.committed_metadata = str(view[at:end], "utf-8", "replace")
+        it.committed_metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.committed_metadata = None
@@ -172,8 +172,8 @@ def write_OffsetCommitRequestPartition_2(it: OffsetCommitRequestPartition, out: 
 
 
 def read_OffsetCommitRequestTopic_2(view: memoryview, at: int) -> tuple[OffsetCommitRequestTopic, int]:
-    it = new(OffsetCommitRequestTopic)
     size = len(view)
+    it = new(OffsetCommitRequestTopic)
     it.topic_id = ZERO_UUID
     (n,) = unpack_h(view, at)
     at += 2
@@ -181,7 +181,7 @@ def read_OffsetCommitRequestTopic_2(view: memoryview, at: int) -> tuple[OffsetCo
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequestTopic.name")
@@ -211,8 +211,8 @@ def write_OffsetCommitRequestTopic_2(it: OffsetCommitRequestTopic, out: bytearra
 
 
 def read_OffsetCommitRequest_2(view: memoryview, at: int) -> tuple[OffsetCommitRequest, int]:
-    it = new(OffsetCommitRequest)
     size = len(view)
+    it = new(OffsetCommitRequest)
     it.group_instance_id = None
     (n,) = unpack_h(view, at)
     at += 2
@@ -220,7 +220,7 @@ def read_OffsetCommitRequest_2(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.group_id")
@@ -230,7 +230,7 @@ def read_OffsetCommitRequest_2(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.member_id")
@@ -266,8 +266,8 @@ def write_OffsetCommitRequest_2(it: OffsetCommitRequest, out: bytearray, splices
 
 
 def read_OffsetCommitRequest_5(view: memoryview, at: int) -> tuple[OffsetCommitRequest, int]:
-    it = new(OffsetCommitRequest)
     size = len(view)
+    it = new(OffsetCommitRequest)
     it.group_instance_id = None
     it.retention_time_ms = -1
     (n,) = unpack_h(view, at)
@@ -276,7 +276,7 @@ def read_OffsetCommitRequest_5(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.group_id")
@@ -286,7 +286,7 @@ def read_OffsetCommitRequest_5(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.member_id")
@@ -322,15 +322,15 @@ def write_OffsetCommitRequest_5(it: OffsetCommitRequest, out: bytearray, splices
 
 
 def read_OffsetCommitRequestPartition_6(view: memoryview, at: int) -> tuple[OffsetCommitRequestPartition, int]:
-    it = new(OffsetCommitRequestPartition)
     size = len(view)
+    it = new(OffsetCommitRequestPartition)
     it.partition_index, it.committed_offset, it.committed_leader_epoch, n = unpack_iqih(view, at)
     at += 18
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequestPartition.committed_metadata")
-        it.committed_metadata = str(view[at:end], "utf-8", "replace")
+        it.committed_metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.committed_metadata = None
@@ -349,8 +349,8 @@ def write_OffsetCommitRequestPartition_6(it: OffsetCommitRequestPartition, out: 
 
 
 def read_OffsetCommitRequestTopic_6(view: memoryview, at: int) -> tuple[OffsetCommitRequestTopic, int]:
-    it = new(OffsetCommitRequestTopic)
     size = len(view)
+    it = new(OffsetCommitRequestTopic)
     it.topic_id = ZERO_UUID
     (n,) = unpack_h(view, at)
     at += 2
@@ -358,7 +358,7 @@ def read_OffsetCommitRequestTopic_6(view: memoryview, at: int) -> tuple[OffsetCo
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequestTopic.name")
@@ -388,8 +388,8 @@ def write_OffsetCommitRequestTopic_6(it: OffsetCommitRequestTopic, out: bytearra
 
 
 def read_OffsetCommitRequest_6(view: memoryview, at: int) -> tuple[OffsetCommitRequest, int]:
-    it = new(OffsetCommitRequest)
     size = len(view)
+    it = new(OffsetCommitRequest)
     it.group_instance_id = None
     it.retention_time_ms = -1
     (n,) = unpack_h(view, at)
@@ -398,7 +398,7 @@ def read_OffsetCommitRequest_6(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.group_id")
@@ -408,7 +408,7 @@ def read_OffsetCommitRequest_6(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.member_id")
@@ -444,8 +444,8 @@ def write_OffsetCommitRequest_6(it: OffsetCommitRequest, out: bytearray, splices
 
 
 def read_OffsetCommitRequest_7(view: memoryview, at: int) -> tuple[OffsetCommitRequest, int]:
-    it = new(OffsetCommitRequest)
     size = len(view)
+    it = new(OffsetCommitRequest)
     it.retention_time_ms = -1
     (n,) = unpack_h(view, at)
     at += 2
@@ -453,7 +453,7 @@ def read_OffsetCommitRequest_7(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.group_id")
@@ -463,7 +463,7 @@ def read_OffsetCommitRequest_7(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.member_id")
@@ -473,7 +473,7 @@ def read_OffsetCommitRequest_7(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -515,8 +515,8 @@ def write_OffsetCommitRequest_7(it: OffsetCommitRequest, out: bytearray, splices
 
 
 def read_OffsetCommitRequestPartition_8(view: memoryview, at: int) -> tuple[OffsetCommitRequestPartition, int]:
-    it = new(OffsetCommitRequestPartition)
     size = len(view)
+    it = new(OffsetCommitRequestPartition)
     it.partition_index, it.committed_offset, it.committed_leader_epoch, n = unpack_iqiB(view, at)
     at += 17
     if n > 127:
@@ -525,7 +525,7 @@ def read_OffsetCommitRequestPartition_8(view: memoryview, at: int) -> tuple[Offs
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitRequestPartition.committed_metadata")
-        it.committed_metadata = str(view[at:end], "utf-8", "replace")
+        it.committed_metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.committed_metadata = None
@@ -555,8 +555,8 @@ def write_OffsetCommitRequestPartition_8(it: OffsetCommitRequestPartition, out: 
 
 
 def read_OffsetCommitRequestTopic_8(view: memoryview, at: int) -> tuple[OffsetCommitRequestTopic, int]:
-    it = new(OffsetCommitRequestTopic)
     size = len(view)
+    it = new(OffsetCommitRequestTopic)
     it.topic_id = ZERO_UUID
     n = view[at]
     at += 1
@@ -566,7 +566,7 @@ def read_OffsetCommitRequestTopic_8(view: memoryview, at: int) -> tuple[OffsetCo
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequestTopic.name")
@@ -612,8 +612,8 @@ def write_OffsetCommitRequestTopic_8(it: OffsetCommitRequestTopic, out: bytearra
 
 
 def read_OffsetCommitRequest_8(view: memoryview, at: int) -> tuple[OffsetCommitRequest, int]:
-    it = new(OffsetCommitRequest)
     size = len(view)
+    it = new(OffsetCommitRequest)
     it.retention_time_ms = -1
     n = view[at]
     at += 1
@@ -623,7 +623,7 @@ def read_OffsetCommitRequest_8(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.group_id")
@@ -635,7 +635,7 @@ def read_OffsetCommitRequest_8(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.member_id")
@@ -647,7 +647,7 @@ def read_OffsetCommitRequest_8(view: memoryview, at: int) -> tuple[OffsetCommitR
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -712,8 +712,8 @@ def write_OffsetCommitRequest_8(it: OffsetCommitRequest, out: bytearray, splices
 
 
 def read_OffsetCommitRequestTopic_10(view: memoryview, at: int) -> tuple[OffsetCommitRequestTopic, int]:
-    it = new(OffsetCommitRequestTopic)
     size = len(view)
+    it = new(OffsetCommitRequestTopic)
     it.name = ''
     it.topic_id, n = unpack_uB(view, at)
     at += 17
@@ -751,8 +751,8 @@ def write_OffsetCommitRequestTopic_10(it: OffsetCommitRequestTopic, out: bytearr
 
 
 def read_OffsetCommitRequest_10(view: memoryview, at: int) -> tuple[OffsetCommitRequest, int]:
-    it = new(OffsetCommitRequest)
     size = len(view)
+    it = new(OffsetCommitRequest)
     it.retention_time_ms = -1
     n = view[at]
     at += 1
@@ -762,7 +762,7 @@ def read_OffsetCommitRequest_10(view: memoryview, at: int) -> tuple[OffsetCommit
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.group_id")
@@ -774,7 +774,7 @@ def read_OffsetCommitRequest_10(view: memoryview, at: int) -> tuple[OffsetCommit
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitRequest.member_id")
@@ -786,7 +786,7 @@ def read_OffsetCommitRequest_10(view: memoryview, at: int) -> tuple[OffsetCommit
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -862,8 +862,8 @@ def write_OffsetCommitResponsePartition_2(it: OffsetCommitResponsePartition, out
 
 
 def read_OffsetCommitResponseTopic_2(view: memoryview, at: int) -> tuple[OffsetCommitResponseTopic, int]:
-    it = new(OffsetCommitResponseTopic)
     size = len(view)
+    it = new(OffsetCommitResponseTopic)
     it.topic_id = ZERO_UUID
     (n,) = unpack_h(view, at)
     at += 2
@@ -871,7 +871,7 @@ def read_OffsetCommitResponseTopic_2(view: memoryview, at: int) -> tuple[OffsetC
         end = at + n
         if end > size:
             raise cut_short("OffsetCommitResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitResponseTopic.name")
@@ -901,8 +901,8 @@ def write_OffsetCommitResponseTopic_2(it: OffsetCommitResponseTopic, out: bytear
 
 
 def read_OffsetCommitResponse_2(view: memoryview, at: int) -> tuple[OffsetCommitResponse, int]:
-    it = new(OffsetCommitResponse)
     size = len(view)
+    it = new(OffsetCommitResponse)
     it.throttle_time_ms = 0
     (n,) = unpack_i(view, at)
     at += 4
@@ -926,8 +926,8 @@ def write_OffsetCommitResponse_2(it: OffsetCommitResponse, out: bytearray, splic
 
 
 def read_OffsetCommitResponse_3(view: memoryview, at: int) -> tuple[OffsetCommitResponse, int]:
-    it = new(OffsetCommitResponse)
     size = len(view)
+    it = new(OffsetCommitResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -965,8 +965,8 @@ def write_OffsetCommitResponsePartition_8(it: OffsetCommitResponsePartition, out
 
 
 def read_OffsetCommitResponseTopic_8(view: memoryview, at: int) -> tuple[OffsetCommitResponseTopic, int]:
-    it = new(OffsetCommitResponseTopic)
     size = len(view)
+    it = new(OffsetCommitResponseTopic)
     it.topic_id = ZERO_UUID
     n = view[at]
     at += 1
@@ -976,7 +976,7 @@ def read_OffsetCommitResponseTopic_8(view: memoryview, at: int) -> tuple[OffsetC
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetCommitResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetCommitResponseTopic.name")
@@ -1022,8 +1022,8 @@ def write_OffsetCommitResponseTopic_8(it: OffsetCommitResponseTopic, out: bytear
 
 
 def read_OffsetCommitResponse_8(view: memoryview, at: int) -> tuple[OffsetCommitResponse, int]:
-    it = new(OffsetCommitResponse)
     size = len(view)
+    it = new(OffsetCommitResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -1060,8 +1060,8 @@ def write_OffsetCommitResponse_8(it: OffsetCommitResponse, out: bytearray, splic
 
 
 def read_OffsetCommitResponseTopic_10(view: memoryview, at: int) -> tuple[OffsetCommitResponseTopic, int]:
-    it = new(OffsetCommitResponseTopic)
     size = len(view)
+    it = new(OffsetCommitResponseTopic)
     it.name = ''
     it.topic_id, n = unpack_uB(view, at)
     at += 17
@@ -1099,8 +1099,8 @@ def write_OffsetCommitResponseTopic_10(it: OffsetCommitResponseTopic, out: bytea
 
 
 def read_OffsetCommitResponse_10(view: memoryview, at: int) -> tuple[OffsetCommitResponse, int]:
-    it = new(OffsetCommitResponse)
     size = len(view)
+    it = new(OffsetCommitResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

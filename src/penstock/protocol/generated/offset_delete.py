@@ -118,15 +118,15 @@ def write_OffsetDeleteRequestPartition_0(it: OffsetDeleteRequestPartition, out: 
 
 
 def read_OffsetDeleteRequestTopic_0(view: memoryview, at: int) -> tuple[OffsetDeleteRequestTopic, int]:
-    it = new(OffsetDeleteRequestTopic)
     size = len(view)
+    it = new(OffsetDeleteRequestTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetDeleteRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetDeleteRequestTopic.name")
@@ -156,15 +156,15 @@ def write_OffsetDeleteRequestTopic_0(it: OffsetDeleteRequestTopic, out: bytearra
 
 
 def read_OffsetDeleteRequest_0(view: memoryview, at: int) -> tuple[OffsetDeleteRequest, int]:
-    it = new(OffsetDeleteRequest)
     size = len(view)
+    it = new(OffsetDeleteRequest)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetDeleteRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetDeleteRequest.group_id")
@@ -205,15 +205,15 @@ def write_OffsetDeleteResponsePartition_0(it: OffsetDeleteResponsePartition, out
 
 
 def read_OffsetDeleteResponseTopic_0(view: memoryview, at: int) -> tuple[OffsetDeleteResponseTopic, int]:
-    it = new(OffsetDeleteResponseTopic)
     size = len(view)
+    it = new(OffsetDeleteResponseTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetDeleteResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetDeleteResponseTopic.name")
@@ -243,8 +243,8 @@ def write_OffsetDeleteResponseTopic_0(it: OffsetDeleteResponseTopic, out: bytear
 
 
 def read_OffsetDeleteResponse_0(view: memoryview, at: int) -> tuple[OffsetDeleteResponse, int]:
-    it = new(OffsetDeleteResponse)
     size = len(view)
+    it = new(OffsetDeleteResponse)
     it.error_code, it.throttle_time_ms, n = unpack_hii(view, at)
     at += 10
     if n < 0:

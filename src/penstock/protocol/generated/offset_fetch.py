@@ -213,15 +213,15 @@ class OffsetFetchResponse(Message):
 
 
 def read_OffsetFetchRequestTopic_1(view: memoryview, at: int) -> tuple[OffsetFetchRequestTopic, int]:
-    it = new(OffsetFetchRequestTopic)
     size = len(view)
+    it = new(OffsetFetchRequestTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetFetchRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequestTopic.name")
@@ -252,8 +252,8 @@ def write_OffsetFetchRequestTopic_1(it: OffsetFetchRequestTopic, out: bytearray)
 
 
 def read_OffsetFetchRequest_1(view: memoryview, at: int) -> tuple[OffsetFetchRequest, int]:
-    it = new(OffsetFetchRequest)
     size = len(view)
+    it = new(OffsetFetchRequest)
     it.groups = []
     it.require_stable = False
     (n,) = unpack_h(view, at)
@@ -262,7 +262,7 @@ def read_OffsetFetchRequest_1(view: memoryview, at: int) -> tuple[OffsetFetchReq
         end = at + n
         if end > size:
             raise cut_short("OffsetFetchRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequest.group_id")
@@ -300,8 +300,8 @@ def write_OffsetFetchRequest_1(it: OffsetFetchRequest, out: bytearray, splices: 
 
 
 def read_OffsetFetchRequest_2(view: memoryview, at: int) -> tuple[OffsetFetchRequest, int]:
-    it = new(OffsetFetchRequest)
     size = len(view)
+    it = new(OffsetFetchRequest)
     it.groups = []
     it.require_stable = False
     (n,) = unpack_h(view, at)
@@ -310,7 +310,7 @@ def read_OffsetFetchRequest_2(view: memoryview, at: int) -> tuple[OffsetFetchReq
         end = at + n
         if end > size:
             raise cut_short("OffsetFetchRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequest.group_id")
@@ -348,8 +348,8 @@ def write_OffsetFetchRequest_2(it: OffsetFetchRequest, out: bytearray, splices: 
 
 
 def read_OffsetFetchRequestTopic_6(view: memoryview, at: int) -> tuple[OffsetFetchRequestTopic, int]:
-    it = new(OffsetFetchRequestTopic)
     size = len(view)
+    it = new(OffsetFetchRequestTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -358,7 +358,7 @@ def read_OffsetFetchRequestTopic_6(view: memoryview, at: int) -> tuple[OffsetFet
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequestTopic.name")
@@ -405,8 +405,8 @@ def write_OffsetFetchRequestTopic_6(it: OffsetFetchRequestTopic, out: bytearray)
 
 
 def read_OffsetFetchRequest_6(view: memoryview, at: int) -> tuple[OffsetFetchRequest, int]:
-    it = new(OffsetFetchRequest)
     size = len(view)
+    it = new(OffsetFetchRequest)
     it.groups = []
     it.require_stable = False
     n = view[at]
@@ -417,7 +417,7 @@ def read_OffsetFetchRequest_6(view: memoryview, at: int) -> tuple[OffsetFetchReq
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequest.group_id")
@@ -471,8 +471,8 @@ def write_OffsetFetchRequest_6(it: OffsetFetchRequest, out: bytearray, splices: 
 
 
 def read_OffsetFetchRequest_7(view: memoryview, at: int) -> tuple[OffsetFetchRequest, int]:
-    it = new(OffsetFetchRequest)
     size = len(view)
+    it = new(OffsetFetchRequest)
     it.groups = []
     n = view[at]
     at += 1
@@ -482,7 +482,7 @@ def read_OffsetFetchRequest_7(view: memoryview, at: int) -> tuple[OffsetFetchReq
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequest.group_id")
@@ -534,8 +534,8 @@ def write_OffsetFetchRequest_7(it: OffsetFetchRequest, out: bytearray, splices: 
 
 
 def read_OffsetFetchRequestTopics_8(view: memoryview, at: int) -> tuple[OffsetFetchRequestTopics, int]:
-    it = new(OffsetFetchRequestTopics)
     size = len(view)
+    it = new(OffsetFetchRequestTopics)
     it.topic_id = ZERO_UUID
     n = view[at]
     at += 1
@@ -545,7 +545,7 @@ def read_OffsetFetchRequestTopics_8(view: memoryview, at: int) -> tuple[OffsetFe
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequestTopics.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequestTopics.name")
@@ -592,8 +592,8 @@ def write_OffsetFetchRequestTopics_8(it: OffsetFetchRequestTopics, out: bytearra
 
 
 def read_OffsetFetchRequestGroup_8(view: memoryview, at: int) -> tuple[OffsetFetchRequestGroup, int]:
-    it = new(OffsetFetchRequestGroup)
     size = len(view)
+    it = new(OffsetFetchRequestGroup)
     it.member_id = None
     it.member_epoch = -1
     n = view[at]
@@ -604,7 +604,7 @@ def read_OffsetFetchRequestGroup_8(view: memoryview, at: int) -> tuple[OffsetFet
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequestGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequestGroup.group_id")
@@ -654,8 +654,8 @@ def write_OffsetFetchRequestGroup_8(it: OffsetFetchRequestGroup, out: bytearray)
 
 
 def read_OffsetFetchRequest_8(view: memoryview, at: int) -> tuple[OffsetFetchRequest, int]:
-    it = new(OffsetFetchRequest)
     size = len(view)
+    it = new(OffsetFetchRequest)
     it.group_id = ''
     it.topics = []
     n = view[at]
@@ -697,8 +697,8 @@ def write_OffsetFetchRequest_8(it: OffsetFetchRequest, out: bytearray, splices: 
 
 
 def read_OffsetFetchRequestGroup_9(view: memoryview, at: int) -> tuple[OffsetFetchRequestGroup, int]:
-    it = new(OffsetFetchRequestGroup)
     size = len(view)
+    it = new(OffsetFetchRequestGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -707,7 +707,7 @@ def read_OffsetFetchRequestGroup_9(view: memoryview, at: int) -> tuple[OffsetFet
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequestGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequestGroup.group_id")
@@ -719,7 +719,7 @@ def read_OffsetFetchRequestGroup_9(view: memoryview, at: int) -> tuple[OffsetFet
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequestGroup.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.member_id = None
@@ -781,8 +781,8 @@ def write_OffsetFetchRequestGroup_9(it: OffsetFetchRequestGroup, out: bytearray)
 
 
 def read_OffsetFetchRequest_9(view: memoryview, at: int) -> tuple[OffsetFetchRequest, int]:
-    it = new(OffsetFetchRequest)
     size = len(view)
+    it = new(OffsetFetchRequest)
     it.group_id = ''
     it.topics = []
     n = view[at]
@@ -824,8 +824,8 @@ def write_OffsetFetchRequest_9(it: OffsetFetchRequest, out: bytearray, splices: 
 
 
 def read_OffsetFetchRequestTopics_10(view: memoryview, at: int) -> tuple[OffsetFetchRequestTopics, int]:
-    it = new(OffsetFetchRequestTopics)
     size = len(view)
+    it = new(OffsetFetchRequestTopics)
     it.name = ''
     it.topic_id, n = unpack_uB(view, at)
     at += 17
@@ -864,8 +864,8 @@ def write_OffsetFetchRequestTopics_10(it: OffsetFetchRequestTopics, out: bytearr
 
 
 def read_OffsetFetchRequestGroup_10(view: memoryview, at: int) -> tuple[OffsetFetchRequestGroup, int]:
-    it = new(OffsetFetchRequestGroup)
     size = len(view)
+    it = new(OffsetFetchRequestGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -874,7 +874,7 @@ def read_OffsetFetchRequestGroup_10(view: memoryview, at: int) -> tuple[OffsetFe
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequestGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchRequestGroup.group_id")
@@ -886,7 +886,7 @@ def read_OffsetFetchRequestGroup_10(view: memoryview, at: int) -> tuple[OffsetFe
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchRequestGroup.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.member_id = None
@@ -948,8 +948,8 @@ def write_OffsetFetchRequestGroup_10(it: OffsetFetchRequestGroup, out: bytearray
 
 
 def read_OffsetFetchRequest_10(view: memoryview, at: int) -> tuple[OffsetFetchRequest, int]:
-    it = new(OffsetFetchRequest)
     size = len(view)
+    it = new(OffsetFetchRequest)
     it.group_id = ''
     it.topics = []
     n = view[at]
@@ -991,8 +991,8 @@ def write_OffsetFetchRequest_10(it: OffsetFetchRequest, out: bytearray, splices:
 
 
 def read_OffsetFetchResponsePartition_1(view: memoryview, at: int) -> tuple[OffsetFetchResponsePartition, int]:
-    it = new(OffsetFetchResponsePartition)
     size = len(view)
+    it = new(OffsetFetchResponsePartition)
     it.committed_leader_epoch = -1
     it.partition_index, it.committed_offset, n = unpack_iqh(view, at)
     at += 14
@@ -1000,7 +1000,7 @@ def read_OffsetFetchResponsePartition_1(view: memoryview, at: int) -> tuple[Offs
         end = at + n
         if end > size:
             raise cut_short("OffsetFetchResponsePartition.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.metadata = None
@@ -1022,15 +1022,15 @@ def write_OffsetFetchResponsePartition_1(it: OffsetFetchResponsePartition, out: 
 
 
 def read_OffsetFetchResponseTopic_1(view: memoryview, at: int) -> tuple[OffsetFetchResponseTopic, int]:
-    it = new(OffsetFetchResponseTopic)
     size = len(view)
+    it = new(OffsetFetchResponseTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetFetchResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchResponseTopic.name")
@@ -1060,8 +1060,8 @@ def write_OffsetFetchResponseTopic_1(it: OffsetFetchResponseTopic, out: bytearra
 
 
 def read_OffsetFetchResponse_1(view: memoryview, at: int) -> tuple[OffsetFetchResponse, int]:
-    it = new(OffsetFetchResponse)
     size = len(view)
+    it = new(OffsetFetchResponse)
     it.throttle_time_ms = 0
     it.error_code = 0
     it.groups = []
@@ -1089,8 +1089,8 @@ def write_OffsetFetchResponse_1(it: OffsetFetchResponse, out: bytearray, splices
 
 
 def read_OffsetFetchResponse_2(view: memoryview, at: int) -> tuple[OffsetFetchResponse, int]:
-    it = new(OffsetFetchResponse)
     size = len(view)
+    it = new(OffsetFetchResponse)
     it.throttle_time_ms = 0
     it.groups = []
     (n,) = unpack_i(view, at)
@@ -1120,8 +1120,8 @@ def write_OffsetFetchResponse_2(it: OffsetFetchResponse, out: bytearray, splices
 
 
 def read_OffsetFetchResponse_3(view: memoryview, at: int) -> tuple[OffsetFetchResponse, int]:
-    it = new(OffsetFetchResponse)
     size = len(view)
+    it = new(OffsetFetchResponse)
     it.groups = []
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
@@ -1150,15 +1150,15 @@ def write_OffsetFetchResponse_3(it: OffsetFetchResponse, out: bytearray, splices
 
 
 def read_OffsetFetchResponsePartition_5(view: memoryview, at: int) -> tuple[OffsetFetchResponsePartition, int]:
-    it = new(OffsetFetchResponsePartition)
     size = len(view)
+    it = new(OffsetFetchResponsePartition)
     it.partition_index, it.committed_offset, it.committed_leader_epoch, n = unpack_iqih(view, at)
     at += 18
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetFetchResponsePartition.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.metadata = None
@@ -1180,15 +1180,15 @@ def write_OffsetFetchResponsePartition_5(it: OffsetFetchResponsePartition, out: 
 
 
 def read_OffsetFetchResponseTopic_5(view: memoryview, at: int) -> tuple[OffsetFetchResponseTopic, int]:
-    it = new(OffsetFetchResponseTopic)
     size = len(view)
+    it = new(OffsetFetchResponseTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetFetchResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchResponseTopic.name")
@@ -1218,8 +1218,8 @@ def write_OffsetFetchResponseTopic_5(it: OffsetFetchResponseTopic, out: bytearra
 
 
 def read_OffsetFetchResponse_5(view: memoryview, at: int) -> tuple[OffsetFetchResponse, int]:
-    it = new(OffsetFetchResponse)
     size = len(view)
+    it = new(OffsetFetchResponse)
     it.groups = []
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
@@ -1248,8 +1248,8 @@ def write_OffsetFetchResponse_5(it: OffsetFetchResponse, out: bytearray, splices
 
 
 def read_OffsetFetchResponsePartition_6(view: memoryview, at: int) -> tuple[OffsetFetchResponsePartition, int]:
-    it = new(OffsetFetchResponsePartition)
     size = len(view)
+    it = new(OffsetFetchResponsePartition)
     it.partition_index, it.committed_offset, it.committed_leader_epoch, n = unpack_iqiB(view, at)
     at += 17
     if n > 127:
@@ -1258,7 +1258,7 @@ def read_OffsetFetchResponsePartition_6(view: memoryview, at: int) -> tuple[Offs
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchResponsePartition.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.metadata = None
@@ -1288,8 +1288,8 @@ def write_OffsetFetchResponsePartition_6(it: OffsetFetchResponsePartition, out: 
 
 
 def read_OffsetFetchResponseTopic_6(view: memoryview, at: int) -> tuple[OffsetFetchResponseTopic, int]:
-    it = new(OffsetFetchResponseTopic)
     size = len(view)
+    it = new(OffsetFetchResponseTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -1298,7 +1298,7 @@ def read_OffsetFetchResponseTopic_6(view: memoryview, at: int) -> tuple[OffsetFe
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchResponseTopic.name")
@@ -1344,8 +1344,8 @@ def write_OffsetFetchResponseTopic_6(it: OffsetFetchResponseTopic, out: bytearra
 
 
 def read_OffsetFetchResponse_6(view: memoryview, at: int) -> tuple[OffsetFetchResponse, int]:
-    it = new(OffsetFetchResponse)
     size = len(view)
+    it = new(OffsetFetchResponse)
     it.groups = []
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
@@ -1385,8 +1385,8 @@ def write_OffsetFetchResponse_6(it: OffsetFetchResponse, out: bytearray, splices
 
 
 def read_OffsetFetchResponsePartitions_8(view: memoryview, at: int) -> tuple[OffsetFetchResponsePartitions, int]:
-    it = new(OffsetFetchResponsePartitions)
     size = len(view)
+    it = new(OffsetFetchResponsePartitions)
     it.partition_index, it.committed_offset, it.committed_leader_epoch, n = unpack_iqiB(view, at)
     at += 17
     if n > 127:
@@ -1395,7 +1395,7 @@ def read_OffsetFetchResponsePartitions_8(view: memoryview, at: int) -> tuple[Off
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchResponsePartitions.metadata")
-        it.metadata = str(view[at:end], "utf-8", "replace")
+        it.metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.metadata = None
@@ -1425,8 +1425,8 @@ def write_OffsetFetchResponsePartitions_8(it: OffsetFetchResponsePartitions, out
 
 
 def read_OffsetFetchResponseTopics_8(view: memoryview, at: int) -> tuple[OffsetFetchResponseTopics, int]:
-    it = new(OffsetFetchResponseTopics)
     size = len(view)
+    it = new(OffsetFetchResponseTopics)
     it.topic_id = ZERO_UUID
     n = view[at]
     at += 1
@@ -1436,7 +1436,7 @@ def read_OffsetFetchResponseTopics_8(view: memoryview, at: int) -> tuple[OffsetF
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchResponseTopics.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchResponseTopics.name")
@@ -1482,8 +1482,8 @@ def write_OffsetFetchResponseTopics_8(it: OffsetFetchResponseTopics, out: bytear
 
 
 def read_OffsetFetchResponseGroup_8(view: memoryview, at: int) -> tuple[OffsetFetchResponseGroup, int]:
-    it = new(OffsetFetchResponseGroup)
     size = len(view)
+    it = new(OffsetFetchResponseGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -1492,7 +1492,7 @@ def read_OffsetFetchResponseGroup_8(view: memoryview, at: int) -> tuple[OffsetFe
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchResponseGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchResponseGroup.group_id")
@@ -1538,8 +1538,8 @@ def write_OffsetFetchResponseGroup_8(it: OffsetFetchResponseGroup, out: bytearra
 
 
 def read_OffsetFetchResponse_8(view: memoryview, at: int) -> tuple[OffsetFetchResponse, int]:
-    it = new(OffsetFetchResponse)
     size = len(view)
+    it = new(OffsetFetchResponse)
     it.topics = []
     it.error_code = 0
     it.throttle_time_ms, n = unpack_iB(view, at)
@@ -1580,8 +1580,8 @@ def write_OffsetFetchResponse_8(it: OffsetFetchResponse, out: bytearray, splices
 
 
 def read_OffsetFetchResponseTopics_10(view: memoryview, at: int) -> tuple[OffsetFetchResponseTopics, int]:
-    it = new(OffsetFetchResponseTopics)
     size = len(view)
+    it = new(OffsetFetchResponseTopics)
     it.name = ''
     it.topic_id, n = unpack_uB(view, at)
     at += 17
@@ -1619,8 +1619,8 @@ def write_OffsetFetchResponseTopics_10(it: OffsetFetchResponseTopics, out: bytea
 
 
 def read_OffsetFetchResponseGroup_10(view: memoryview, at: int) -> tuple[OffsetFetchResponseGroup, int]:
-    it = new(OffsetFetchResponseGroup)
     size = len(view)
+    it = new(OffsetFetchResponseGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -1629,7 +1629,7 @@ def read_OffsetFetchResponseGroup_10(view: memoryview, at: int) -> tuple[OffsetF
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetFetchResponseGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetFetchResponseGroup.group_id")
@@ -1675,8 +1675,8 @@ def write_OffsetFetchResponseGroup_10(it: OffsetFetchResponseGroup, out: bytearr
 
 
 def read_OffsetFetchResponse_10(view: memoryview, at: int) -> tuple[OffsetFetchResponse, int]:
-    it = new(OffsetFetchResponse)
     size = len(view)
+    it = new(OffsetFetchResponse)
     it.topics = []
     it.error_code = 0
     it.throttle_time_ms, n = unpack_iB(view, at)

@@ -135,15 +135,15 @@ def write_OffsetForLeaderPartition_2(it: OffsetForLeaderPartition, out: bytearra
 
 
 def read_OffsetForLeaderTopic_2(view: memoryview, at: int) -> tuple[OffsetForLeaderTopic, int]:
-    it = new(OffsetForLeaderTopic)
     size = len(view)
+    it = new(OffsetForLeaderTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetForLeaderTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetForLeaderTopic.topic")
@@ -173,8 +173,8 @@ def write_OffsetForLeaderTopic_2(it: OffsetForLeaderTopic, out: bytearray) -> No
 
 
 def read_OffsetForLeaderEpochRequest_2(view: memoryview, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:
-    it = new(OffsetForLeaderEpochRequest)
     size = len(view)
+    it = new(OffsetForLeaderEpochRequest)
     it.replica_id = -2
     (n,) = unpack_i(view, at)
     at += 4
@@ -198,8 +198,8 @@ def write_OffsetForLeaderEpochRequest_2(it: OffsetForLeaderEpochRequest, out: by
 
 
 def read_OffsetForLeaderEpochRequest_3(view: memoryview, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:
-    it = new(OffsetForLeaderEpochRequest)
     size = len(view)
+    it = new(OffsetForLeaderEpochRequest)
     it.replica_id, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -237,8 +237,8 @@ def write_OffsetForLeaderPartition_4(it: OffsetForLeaderPartition, out: bytearra
 
 
 def read_OffsetForLeaderTopic_4(view: memoryview, at: int) -> tuple[OffsetForLeaderTopic, int]:
-    it = new(OffsetForLeaderTopic)
     size = len(view)
+    it = new(OffsetForLeaderTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -247,7 +247,7 @@ def read_OffsetForLeaderTopic_4(view: memoryview, at: int) -> tuple[OffsetForLea
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetForLeaderTopic.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetForLeaderTopic.topic")
@@ -293,8 +293,8 @@ def write_OffsetForLeaderTopic_4(it: OffsetForLeaderTopic, out: bytearray) -> No
 
 
 def read_OffsetForLeaderEpochRequest_4(view: memoryview, at: int) -> tuple[OffsetForLeaderEpochRequest, int]:
-    it = new(OffsetForLeaderEpochRequest)
     size = len(view)
+    it = new(OffsetForLeaderEpochRequest)
     it.replica_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -342,15 +342,15 @@ def write_EpochEndOffset_2(it: EpochEndOffset, out: bytearray) -> None:
 
 
 def read_OffsetForLeaderTopicResult_2(view: memoryview, at: int) -> tuple[OffsetForLeaderTopicResult, int]:
-    it = new(OffsetForLeaderTopicResult)
     size = len(view)
+    it = new(OffsetForLeaderTopicResult)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("OffsetForLeaderTopicResult.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetForLeaderTopicResult.topic")
@@ -380,8 +380,8 @@ def write_OffsetForLeaderTopicResult_2(it: OffsetForLeaderTopicResult, out: byte
 
 
 def read_OffsetForLeaderEpochResponse_2(view: memoryview, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:
-    it = new(OffsetForLeaderEpochResponse)
     size = len(view)
+    it = new(OffsetForLeaderEpochResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -419,8 +419,8 @@ def write_EpochEndOffset_4(it: EpochEndOffset, out: bytearray) -> None:
 
 
 def read_OffsetForLeaderTopicResult_4(view: memoryview, at: int) -> tuple[OffsetForLeaderTopicResult, int]:
-    it = new(OffsetForLeaderTopicResult)
     size = len(view)
+    it = new(OffsetForLeaderTopicResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -429,7 +429,7 @@ def read_OffsetForLeaderTopicResult_4(view: memoryview, at: int) -> tuple[Offset
         end = at + n - 1
         if end > size:
             raise cut_short("OffsetForLeaderTopicResult.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("OffsetForLeaderTopicResult.topic")
@@ -475,8 +475,8 @@ def write_OffsetForLeaderTopicResult_4(it: OffsetForLeaderTopicResult, out: byte
 
 
 def read_OffsetForLeaderEpochResponse_4(view: memoryview, at: int) -> tuple[OffsetForLeaderEpochResponse, int]:
-    it = new(OffsetForLeaderEpochResponse)
     size = len(view)
+    it = new(OffsetForLeaderEpochResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -36,8 +36,8 @@ class DefaultPrincipalData(Message):
 
 
 def read_DefaultPrincipalData_0(view: memoryview, at: int) -> tuple[DefaultPrincipalData, int]:
-    it = new(DefaultPrincipalData)
     size = len(view)
+    it = new(DefaultPrincipalData)
     n = view[at]
     at += 1
     if n > 127:
@@ -46,7 +46,7 @@ def read_DefaultPrincipalData_0(view: memoryview, at: int) -> tuple[DefaultPrinc
         end = at + n - 1
         if end > size:
             raise cut_short("DefaultPrincipalData.type")
-        it.type = str(view[at:end], "utf-8", "replace")
+        it.type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DefaultPrincipalData.type")
@@ -58,7 +58,7 @@ def read_DefaultPrincipalData_0(view: memoryview, at: int) -> tuple[DefaultPrinc
         end = at + n - 1
         if end > size:
             raise cut_short("DefaultPrincipalData.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DefaultPrincipalData.name")

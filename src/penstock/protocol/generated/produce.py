@@ -198,82 +198,16 @@ class ProduceResponse(Message):
         self.node_endpoints = [] if node_endpoints is FRESH else node_endpoints
 
 
-def read_PartitionProduceData_3(view: memoryview, at: int) -> tuple[PartitionProduceData, int]:
-    it = new(PartitionProduceData)
-    size = len(view)
-    it.index, n = unpack_ii(view, at)
-    at += 8
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("PartitionProduceData.records")
-        it.records = view[at:end]
-        at = end
-    else:
-        it.records = None
-    return it, at
-
-
-def write_PartitionProduceData_3(it: PartitionProduceData, out: bytearray) -> None:
-    records = it.records
-    if records is None:
-        n = -1
-    else:
-        n = len(records)
-    out += pack_ii(it.index, n)
-    if records is not None:
-        out += records
-
-
-def read_TopicProduceData_3(view: memoryview, at: int) -> tuple[TopicProduceData, int]:
-    it = new(TopicProduceData)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("TopicProduceData.name")
-        it.name = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("TopicProduceData.name")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("TopicProduceData.partition_data")
-    elif n * 8 > size - at:
-        raise cut_short("TopicProduceData.partition_data")
-    else:
-        it.partition_data = []
-        for _ in range(n):
-            partition_produce_data, at = read_PartitionProduceData_3(view, at)
-            it.partition_data.append(partition_produce_data)
-    return it, at
-
-
-def write_TopicProduceData_3(it: TopicProduceData, out: bytearray) -> None:
-    raw = it.name.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partition_data)
-    out += pack_i(n)
-    for partition_produce_data in it.partition_data:
-        write_PartitionProduceData_3(partition_produce_data, out)
-
-
 def read_ProduceRequest_3(view: memoryview, at: int) -> tuple[ProduceRequest, int]:
-    it = new(ProduceRequest)
     size = len(view)
+    it = new(ProduceRequest)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ProduceRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.transactional_id = None
@@ -286,7 +220,39 @@ def read_ProduceRequest_3(view: memoryview, at: int) -> tuple[ProduceRequest, in
     else:
         it.topic_data = []
         for _ in range(n):
-            topic_produce_data, at = read_TopicProduceData_3(view, at)
+            topic_produce_data = new(TopicProduceData)
+            topic_produce_data.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("TopicProduceData.name")
+                topic_produce_data.name = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("TopicProduceData.name")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("TopicProduceData.partition_data")
+            elif n * 8 > size - at:
+                raise cut_short("TopicProduceData.partition_data")
+            else:
+                topic_produce_data.partition_data = []
+                for _ in range(n):
+                    partition_produce_data = new(PartitionProduceData)
+                    partition_produce_data.index, n = unpack_ii(view, at)
+                    at += 8
+                    if n >= 0:
+                        end = at + n
+                        if end > size:
+                            raise cut_short("PartitionProduceData.records")
+                        partition_produce_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_produce_data.records = None
+                    topic_produce_data.partition_data.append(partition_produce_data)
             it.topic_data.append(topic_produce_data)
     return it, at
 
@@ -303,109 +269,26 @@ def write_ProduceRequest_3(it: ProduceRequest, out: bytearray, splices: Splices 
     n = len(it.topic_data)
     out += pack_hii(it.acks, it.timeout_ms, n)
     for topic_produce_data in it.topic_data:
-        write_TopicProduceData_3(topic_produce_data, out)
-
-
-def read_PartitionProduceData_9(view: memoryview, at: int) -> tuple[PartitionProduceData, int]:
-    it = new(PartitionProduceData)
-    size = len(view)
-    it.index, n = unpack_iB(view, at)
-    at += 5
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("PartitionProduceData.records")
-        it.records = view[at:end]
-        at = end
-    else:
-        it.records = None
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_PartitionProduceData_9(it: PartitionProduceData, out: bytearray) -> None:
-    records = it.records
-    if records is None:
-        n = 0
-    else:
-        n = len(records) + 1
-    if n < 128:
-        out += pack_iB(it.index, n)
-    else:
-        out += pack_i(it.index)
-        write_uvarint(out, n)
-    if records is not None:
-        out += records
-    out.append(0)
-
-
-def read_TopicProduceData_9(view: memoryview, at: int) -> tuple[TopicProduceData, int]:
-    it = new(TopicProduceData)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("TopicProduceData.name")
-        it.name = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("TopicProduceData.name")
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("TopicProduceData.partition_data")
-    elif n * 6 > size - at:
-        raise cut_short("TopicProduceData.partition_data")
-    else:
-        it.partition_data = []
-        for _ in range(n):
-            partition_produce_data, at = read_PartitionProduceData_9(view, at)
-            it.partition_data.append(partition_produce_data)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_TopicProduceData_9(it: TopicProduceData, out: bytearray) -> None:
-    raw = it.name.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    n = len(it.partition_data) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    for partition_produce_data in it.partition_data:
-        write_PartitionProduceData_9(partition_produce_data, out)
-    out.append(0)
+        raw = topic_produce_data.name.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(topic_produce_data.partition_data)
+        out += pack_i(n)
+        for partition_produce_data in topic_produce_data.partition_data:
+            records = partition_produce_data.records
+            if records is None:
+                n = -1
+            else:
+                n = len(records)
+            out += pack_ii(partition_produce_data.index, n)
+            if records is not None:
+                out += records
 
 
 def read_ProduceRequest_9(view: memoryview, at: int) -> tuple[ProduceRequest, int]:
-    it = new(ProduceRequest)
     size = len(view)
+    it = new(ProduceRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -414,7 +297,7 @@ def read_ProduceRequest_9(view: memoryview, at: int) -> tuple[ProduceRequest, in
         end = at + n - 1
         if end > size:
             raise cut_short("ProduceRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.transactional_id = None
@@ -430,7 +313,58 @@ def read_ProduceRequest_9(view: memoryview, at: int) -> tuple[ProduceRequest, in
     else:
         it.topic_data = []
         for _ in range(n):
-            topic_produce_data, at = read_TopicProduceData_9(view, at)
+            topic_produce_data = new(TopicProduceData)
+            topic_produce_data.topic_id = ZERO_UUID
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            if n > 0:
+                end = at + n - 1
+                if end > size:
+                    raise cut_short("TopicProduceData.name")
+                topic_produce_data.name = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("TopicProduceData.name")
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("TopicProduceData.partition_data")
+            elif n * 6 > size - at:
+                raise cut_short("TopicProduceData.partition_data")
+            else:
+                topic_produce_data.partition_data = []
+                for _ in range(n):
+                    partition_produce_data = new(PartitionProduceData)
+                    partition_produce_data.index, n = unpack_iB(view, at)
+                    at += 5
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    if n > 0:
+                        end = at + n - 1
+                        if end > size:
+                            raise cut_short("PartitionProduceData.records")
+                        partition_produce_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_produce_data.records = None
+                    n = view[at]
+                    at += 1
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        at = skip_tags(view, at, n)
+                    topic_produce_data.partition_data.append(partition_produce_data)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.topic_data.append(topic_produce_data)
     n = view[at]
     at += 1
@@ -460,52 +394,39 @@ def write_ProduceRequest_9(it: ProduceRequest, out: bytearray, splices: Splices 
         out += pack_hi(it.acks, it.timeout_ms)
         write_uvarint(out, n)
     for topic_produce_data in it.topic_data:
-        write_TopicProduceData_9(topic_produce_data, out)
-    out.append(0)
-
-
-def read_TopicProduceData_13(view: memoryview, at: int) -> tuple[TopicProduceData, int]:
-    it = new(TopicProduceData)
-    size = len(view)
-    it.name = ''
-    it.topic_id, n = unpack_uB(view, at)
-    at += 17
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("TopicProduceData.partition_data")
-    elif n * 6 > size - at:
-        raise cut_short("TopicProduceData.partition_data")
-    else:
-        it.partition_data = []
-        for _ in range(n):
-            partition_produce_data, at = read_PartitionProduceData_9(view, at)
-            it.partition_data.append(partition_produce_data)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_TopicProduceData_13(it: TopicProduceData, out: bytearray) -> None:
-    n = len(it.partition_data) + 1
-    if n < 128:
-        out += pack_uB(it.topic_id, n)
-    else:
-        out += pack_u(it.topic_id)
-        write_uvarint(out, n)
-    for partition_produce_data in it.partition_data:
-        write_PartitionProduceData_9(partition_produce_data, out)
+        raw = topic_produce_data.name.encode()
+        n = len(raw) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        out += raw
+        n = len(topic_produce_data.partition_data) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        for partition_produce_data in topic_produce_data.partition_data:
+            records = partition_produce_data.records
+            if records is None:
+                n = 0
+            else:
+                n = len(records) + 1
+            if n < 128:
+                out += pack_iB(partition_produce_data.index, n)
+            else:
+                out += pack_i(partition_produce_data.index)
+                write_uvarint(out, n)
+            if records is not None:
+                out += records
+            out.append(0)
+        out.append(0)
     out.append(0)
 
 
 def read_ProduceRequest_13(view: memoryview, at: int) -> tuple[ProduceRequest, int]:
-    it = new(ProduceRequest)
     size = len(view)
+    it = new(ProduceRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -514,7 +435,7 @@ def read_ProduceRequest_13(view: memoryview, at: int) -> tuple[ProduceRequest, i
         end = at + n - 1
         if end > size:
             raise cut_short("ProduceRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.transactional_id = None
@@ -530,7 +451,46 @@ def read_ProduceRequest_13(view: memoryview, at: int) -> tuple[ProduceRequest, i
     else:
         it.topic_data = []
         for _ in range(n):
-            topic_produce_data, at = read_TopicProduceData_13(view, at)
+            topic_produce_data = new(TopicProduceData)
+            topic_produce_data.name = ''
+            topic_produce_data.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("TopicProduceData.partition_data")
+            elif n * 6 > size - at:
+                raise cut_short("TopicProduceData.partition_data")
+            else:
+                topic_produce_data.partition_data = []
+                for _ in range(n):
+                    partition_produce_data = new(PartitionProduceData)
+                    partition_produce_data.index, n = unpack_iB(view, at)
+                    at += 5
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    if n > 0:
+                        end = at + n - 1
+                        if end > size:
+                            raise cut_short("PartitionProduceData.records")
+                        partition_produce_data.records = view[at:end]
+                        at = end
+                    else:
+                        partition_produce_data.records = None
+                    n = view[at]
+                    at += 1
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        at = skip_tags(view, at, n)
+                    topic_produce_data.partition_data.append(partition_produce_data)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.topic_data.append(topic_produce_data)
     n = view[at]
     at += 1
@@ -560,69 +520,33 @@ def write_ProduceRequest_13(it: ProduceRequest, out: bytearray, splices: Splices
         out += pack_hi(it.acks, it.timeout_ms)
         write_uvarint(out, n)
     for topic_produce_data in it.topic_data:
-        write_TopicProduceData_13(topic_produce_data, out)
+        n = len(topic_produce_data.partition_data) + 1
+        if n < 128:
+            out += pack_uB(topic_produce_data.topic_id, n)
+        else:
+            out += pack_u(topic_produce_data.topic_id)
+            write_uvarint(out, n)
+        for partition_produce_data in topic_produce_data.partition_data:
+            records = partition_produce_data.records
+            if records is None:
+                n = 0
+            else:
+                n = len(records) + 1
+            if n < 128:
+                out += pack_iB(partition_produce_data.index, n)
+            else:
+                out += pack_i(partition_produce_data.index)
+                write_uvarint(out, n)
+            if records is not None:
+                out += records
+            out.append(0)
+        out.append(0)
     out.append(0)
 
 
-def read_PartitionProduceResponse_3(view: memoryview, at: int) -> tuple[PartitionProduceResponse, int]:
-    it = new(PartitionProduceResponse)
-    it.log_start_offset = -1
-    it.record_errors = []
-    it.error_message = None
-    it.current_leader = None
-    it.index, it.error_code, it.base_offset, it.log_append_time_ms = unpack_ihqq(view, at)
-    at += 22
-    return it, at
-
-
-def write_PartitionProduceResponse_3(it: PartitionProduceResponse, out: bytearray) -> None:
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        raise no_place("PartitionProduceResponse.current_leader")
-    out += pack_ihqq(it.index, it.error_code, it.base_offset, it.log_append_time_ms)
-
-
-def read_TopicProduceResponse_3(view: memoryview, at: int) -> tuple[TopicProduceResponse, int]:
-    it = new(TopicProduceResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("TopicProduceResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("TopicProduceResponse.name")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("TopicProduceResponse.partition_responses")
-    elif n * 22 > size - at:
-        raise cut_short("TopicProduceResponse.partition_responses")
-    else:
-        it.partition_responses = []
-        for _ in range(n):
-            partition_produce_response, at = read_PartitionProduceResponse_3(view, at)
-            it.partition_responses.append(partition_produce_response)
-    return it, at
-
-
-def write_TopicProduceResponse_3(it: TopicProduceResponse, out: bytearray) -> None:
-    raw = it.name.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partition_responses)
-    out += pack_i(n)
-    for partition_produce_response in it.partition_responses:
-        write_PartitionProduceResponse_3(partition_produce_response, out)
-
-
 def read_ProduceResponse_3(view: memoryview, at: int) -> tuple[ProduceResponse, int]:
-    it = new(ProduceResponse)
     size = len(view)
+    it = new(ProduceResponse)
     it.node_endpoints = []
     (n,) = unpack_i(view, at)
     at += 4
@@ -633,7 +557,35 @@ def read_ProduceResponse_3(view: memoryview, at: int) -> tuple[ProduceResponse, 
     else:
         it.responses = []
         for _ in range(n):
-            topic_produce_response, at = read_TopicProduceResponse_3(view, at)
+            topic_produce_response = new(TopicProduceResponse)
+            topic_produce_response.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("TopicProduceResponse.name")
+                topic_produce_response.name = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("TopicProduceResponse.name")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("TopicProduceResponse.partition_responses")
+            elif n * 22 > size - at:
+                raise cut_short("TopicProduceResponse.partition_responses")
+            else:
+                topic_produce_response.partition_responses = []
+                for _ in range(n):
+                    partition_produce_response = new(PartitionProduceResponse)
+                    partition_produce_response.log_start_offset = -1
+                    partition_produce_response.record_errors = []
+                    partition_produce_response.error_message = None
+                    partition_produce_response.current_leader = None
+                    partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms = unpack_ihqq(view, at)
+                    at += 22
+                    topic_produce_response.partition_responses.append(partition_produce_response)
             it.responses.append(topic_produce_response)
     (it.throttle_time_ms,) = unpack_i(view, at)
     at += 4
@@ -646,68 +598,22 @@ def write_ProduceResponse_3(it: ProduceResponse, out: bytearray, splices: Splice
     n = len(it.responses)
     out += pack_i(n)
     for topic_produce_response in it.responses:
-        write_TopicProduceResponse_3(topic_produce_response, out)
+        raw = topic_produce_response.name.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(topic_produce_response.partition_responses)
+        out += pack_i(n)
+        for partition_produce_response in topic_produce_response.partition_responses:
+            if partition_produce_response.current_leader is not None and partition_produce_response.current_leader != LeaderIdAndEpoch():
+                raise no_place("PartitionProduceResponse.current_leader")
+            out += pack_ihqq(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms)
     out += pack_i(it.throttle_time_ms)
 
 
-def read_PartitionProduceResponse_5(view: memoryview, at: int) -> tuple[PartitionProduceResponse, int]:
-    it = new(PartitionProduceResponse)
-    it.record_errors = []
-    it.error_message = None
-    it.current_leader = None
-    it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset = unpack_ihqqq(view, at)
-    at += 30
-    return it, at
-
-
-def write_PartitionProduceResponse_5(it: PartitionProduceResponse, out: bytearray) -> None:
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        raise no_place("PartitionProduceResponse.current_leader")
-    out += pack_ihqqq(it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset)
-
-
-def read_TopicProduceResponse_5(view: memoryview, at: int) -> tuple[TopicProduceResponse, int]:
-    it = new(TopicProduceResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("TopicProduceResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("TopicProduceResponse.name")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("TopicProduceResponse.partition_responses")
-    elif n * 30 > size - at:
-        raise cut_short("TopicProduceResponse.partition_responses")
-    else:
-        it.partition_responses = []
-        for _ in range(n):
-            partition_produce_response, at = read_PartitionProduceResponse_5(view, at)
-            it.partition_responses.append(partition_produce_response)
-    return it, at
-
-
-def write_TopicProduceResponse_5(it: TopicProduceResponse, out: bytearray) -> None:
-    raw = it.name.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partition_responses)
-    out += pack_i(n)
-    for partition_produce_response in it.partition_responses:
-        write_PartitionProduceResponse_5(partition_produce_response, out)
-
-
 def read_ProduceResponse_5(view: memoryview, at: int) -> tuple[ProduceResponse, int]:
-    it = new(ProduceResponse)
     size = len(view)
+    it = new(ProduceResponse)
     it.node_endpoints = []
     (n,) = unpack_i(view, at)
     at += 4
@@ -718,7 +624,34 @@ def read_ProduceResponse_5(view: memoryview, at: int) -> tuple[ProduceResponse, 
     else:
         it.responses = []
         for _ in range(n):
-            topic_produce_response, at = read_TopicProduceResponse_5(view, at)
+            topic_produce_response = new(TopicProduceResponse)
+            topic_produce_response.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("TopicProduceResponse.name")
+                topic_produce_response.name = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("TopicProduceResponse.name")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("TopicProduceResponse.partition_responses")
+            elif n * 30 > size - at:
+                raise cut_short("TopicProduceResponse.partition_responses")
+            else:
+                topic_produce_response.partition_responses = []
+                for _ in range(n):
+                    partition_produce_response = new(PartitionProduceResponse)
+                    partition_produce_response.record_errors = []
+                    partition_produce_response.error_message = None
+                    partition_produce_response.current_leader = None
+                    partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset = unpack_ihqqq(view, at)
+                    at += 30
+                    topic_produce_response.partition_responses.append(partition_produce_response)
             it.responses.append(topic_produce_response)
     (it.throttle_time_ms,) = unpack_i(view, at)
     at += 4
@@ -731,124 +664,22 @@ def write_ProduceResponse_5(it: ProduceResponse, out: bytearray, splices: Splice
     n = len(it.responses)
     out += pack_i(n)
     for topic_produce_response in it.responses:
-        write_TopicProduceResponse_5(topic_produce_response, out)
+        raw = topic_produce_response.name.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(topic_produce_response.partition_responses)
+        out += pack_i(n)
+        for partition_produce_response in topic_produce_response.partition_responses:
+            if partition_produce_response.current_leader is not None and partition_produce_response.current_leader != LeaderIdAndEpoch():
+                raise no_place("PartitionProduceResponse.current_leader")
+            out += pack_ihqqq(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset)
     out += pack_i(it.throttle_time_ms)
 
 
-def read_BatchIndexAndErrorMessage_8(view: memoryview, at: int) -> tuple[BatchIndexAndErrorMessage, int]:
-    it = new(BatchIndexAndErrorMessage)
-    size = len(view)
-    it.batch_index, n = unpack_ih(view, at)
-    at += 6
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("BatchIndexAndErrorMessage.batch_index_error_message")
-        it.batch_index_error_message = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        it.batch_index_error_message = None
-    return it, at
-
-
-def write_BatchIndexAndErrorMessage_8(it: BatchIndexAndErrorMessage, out: bytearray) -> None:
-    if it.batch_index_error_message is None:
-        raw = b""
-        n = -1
-    else:
-        raw = it.batch_index_error_message.encode()
-        n = len(raw)
-    out += pack_ih(it.batch_index, n)
-    out += raw
-
-
-def read_PartitionProduceResponse_8(view: memoryview, at: int) -> tuple[PartitionProduceResponse, int]:
-    it = new(PartitionProduceResponse)
-    size = len(view)
-    it.current_leader = None
-    it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset, n = unpack_ihqqqi(view, at)
-    at += 34
-    if n < 0:
-        raise null_refused("PartitionProduceResponse.record_errors")
-    elif n * 6 > size - at:
-        raise cut_short("PartitionProduceResponse.record_errors")
-    else:
-        it.record_errors = []
-        for _ in range(n):
-            batch_index_and_error_message, at = read_BatchIndexAndErrorMessage_8(view, at)
-            it.record_errors.append(batch_index_and_error_message)
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("PartitionProduceResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        it.error_message = None
-    return it, at
-
-
-def write_PartitionProduceResponse_8(it: PartitionProduceResponse, out: bytearray) -> None:
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        raise no_place("PartitionProduceResponse.current_leader")
-    n = len(it.record_errors)
-    out += pack_ihqqqi(it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset, n)
-    for batch_index_and_error_message in it.record_errors:
-        write_BatchIndexAndErrorMessage_8(batch_index_and_error_message, out)
-    if it.error_message is None:
-        raw = b""
-        n = -1
-    else:
-        raw = it.error_message.encode()
-        n = len(raw)
-    out += pack_h(n)
-    out += raw
-
-
-def read_TopicProduceResponse_8(view: memoryview, at: int) -> tuple[TopicProduceResponse, int]:
-    it = new(TopicProduceResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    (n,) = unpack_h(view, at)
-    at += 2
-    if n >= 0:
-        end = at + n
-        if end > size:
-            raise cut_short("TopicProduceResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("TopicProduceResponse.name")
-    (n,) = unpack_i(view, at)
-    at += 4
-    if n < 0:
-        raise null_refused("TopicProduceResponse.partition_responses")
-    elif n * 36 > size - at:
-        raise cut_short("TopicProduceResponse.partition_responses")
-    else:
-        it.partition_responses = []
-        for _ in range(n):
-            partition_produce_response, at = read_PartitionProduceResponse_8(view, at)
-            it.partition_responses.append(partition_produce_response)
-    return it, at
-
-
-def write_TopicProduceResponse_8(it: TopicProduceResponse, out: bytearray) -> None:
-    raw = it.name.encode()
-    n = len(raw)
-    out += pack_h(n)
-    out += raw
-    n = len(it.partition_responses)
-    out += pack_i(n)
-    for partition_produce_response in it.partition_responses:
-        write_PartitionProduceResponse_8(partition_produce_response, out)
-
-
 def read_ProduceResponse_8(view: memoryview, at: int) -> tuple[ProduceResponse, int]:
-    it = new(ProduceResponse)
     size = len(view)
+    it = new(ProduceResponse)
     it.node_endpoints = []
     (n,) = unpack_i(view, at)
     at += 4
@@ -859,7 +690,61 @@ def read_ProduceResponse_8(view: memoryview, at: int) -> tuple[ProduceResponse, 
     else:
         it.responses = []
         for _ in range(n):
-            topic_produce_response, at = read_TopicProduceResponse_8(view, at)
+            topic_produce_response = new(TopicProduceResponse)
+            topic_produce_response.topic_id = ZERO_UUID
+            (n,) = unpack_h(view, at)
+            at += 2
+            if n >= 0:
+                end = at + n
+                if end > size:
+                    raise cut_short("TopicProduceResponse.name")
+                topic_produce_response.name = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("TopicProduceResponse.name")
+            (n,) = unpack_i(view, at)
+            at += 4
+            if n < 0:
+                raise null_refused("TopicProduceResponse.partition_responses")
+            elif n * 36 > size - at:
+                raise cut_short("TopicProduceResponse.partition_responses")
+            else:
+                topic_produce_response.partition_responses = []
+                for _ in range(n):
+                    partition_produce_response = new(PartitionProduceResponse)
+                    partition_produce_response.current_leader = None
+                    partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, n = unpack_ihqqqi(view, at)
+                    at += 34
+                    if n < 0:
+                        raise null_refused("PartitionProduceResponse.record_errors")
+                    elif n * 6 > size - at:
+                        raise cut_short("PartitionProduceResponse.record_errors")
+                    else:
+                        partition_produce_response.record_errors = []
+                        for _ in range(n):
+                            batch_index_and_error_message = new(BatchIndexAndErrorMessage)
+                            batch_index_and_error_message.batch_index, n = unpack_ih(view, at)
+                            at += 6
+                            if n >= 0:
+                                end = at + n
+                                if end > size:
+                                    raise cut_short("BatchIndexAndErrorMessage.batch_index_error_message")
+                                batch_index_and_error_message.batch_index_error_message = view[at:end].tobytes().decode("utf-8", "replace")
+                                at = end
+                            else:
+                                batch_index_and_error_message.batch_index_error_message = None
+                            partition_produce_response.record_errors.append(batch_index_and_error_message)
+                    (n,) = unpack_h(view, at)
+                    at += 2
+                    if n >= 0:
+                        end = at + n
+                        if end > size:
+                            raise cut_short("PartitionProduceResponse.error_message")
+                        partition_produce_response.error_message = view[at:end].tobytes().decode("utf-8", "replace")
+                        at = end
+                    else:
+                        partition_produce_response.error_message = None
+                    topic_produce_response.partition_responses.append(partition_produce_response)
             it.responses.append(topic_produce_response)
     (it.throttle_time_ms,) = unpack_i(view, at)
     at += 4
@@ -872,174 +757,40 @@ def write_ProduceResponse_8(it: ProduceResponse, out: bytearray, splices: Splice
     n = len(it.responses)
     out += pack_i(n)
     for topic_produce_response in it.responses:
-        write_TopicProduceResponse_8(topic_produce_response, out)
+        raw = topic_produce_response.name.encode()
+        n = len(raw)
+        out += pack_h(n)
+        out += raw
+        n = len(topic_produce_response.partition_responses)
+        out += pack_i(n)
+        for partition_produce_response in topic_produce_response.partition_responses:
+            if partition_produce_response.current_leader is not None and partition_produce_response.current_leader != LeaderIdAndEpoch():
+                raise no_place("PartitionProduceResponse.current_leader")
+            n = len(partition_produce_response.record_errors)
+            out += pack_ihqqqi(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, n)
+            for batch_index_and_error_message in partition_produce_response.record_errors:
+                if batch_index_and_error_message.batch_index_error_message is None:
+                    raw = b""
+                    n = -1
+                else:
+                    raw = batch_index_and_error_message.batch_index_error_message.encode()
+                    n = len(raw)
+                out += pack_ih(batch_index_and_error_message.batch_index, n)
+                out += raw
+            if partition_produce_response.error_message is None:
+                raw = b""
+                n = -1
+            else:
+                raw = partition_produce_response.error_message.encode()
+                n = len(raw)
+            out += pack_h(n)
+            out += raw
     out += pack_i(it.throttle_time_ms)
 
 
-def read_BatchIndexAndErrorMessage_9(view: memoryview, at: int) -> tuple[BatchIndexAndErrorMessage, int]:
-    it = new(BatchIndexAndErrorMessage)
-    size = len(view)
-    it.batch_index, n = unpack_iB(view, at)
-    at += 5
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("BatchIndexAndErrorMessage.batch_index_error_message")
-        it.batch_index_error_message = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        it.batch_index_error_message = None
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_BatchIndexAndErrorMessage_9(it: BatchIndexAndErrorMessage, out: bytearray) -> None:
-    if it.batch_index_error_message is None:
-        raw = b""
-        n = 0
-    else:
-        raw = it.batch_index_error_message.encode()
-        n = len(raw) + 1
-    if n < 128:
-        out += pack_iB(it.batch_index, n)
-    else:
-        out += pack_i(it.batch_index)
-        write_uvarint(out, n)
-    out += raw
-    out.append(0)
-
-
-def read_PartitionProduceResponse_9(view: memoryview, at: int) -> tuple[PartitionProduceResponse, int]:
-    it = new(PartitionProduceResponse)
-    size = len(view)
-    it.current_leader = None
-    it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset, n = unpack_ihqqqB(view, at)
-    at += 31
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("PartitionProduceResponse.record_errors")
-    elif n * 6 > size - at:
-        raise cut_short("PartitionProduceResponse.record_errors")
-    else:
-        it.record_errors = []
-        for _ in range(n):
-            batch_index_and_error_message, at = read_BatchIndexAndErrorMessage_9(view, at)
-            it.record_errors.append(batch_index_and_error_message)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("PartitionProduceResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        it.error_message = None
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_PartitionProduceResponse_9(it: PartitionProduceResponse, out: bytearray) -> None:
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        raise no_place("PartitionProduceResponse.current_leader")
-    n = len(it.record_errors) + 1
-    if n < 128:
-        out += pack_ihqqqB(it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset, n)
-    else:
-        out += pack_ihqqq(it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset)
-        write_uvarint(out, n)
-    for batch_index_and_error_message in it.record_errors:
-        write_BatchIndexAndErrorMessage_9(batch_index_and_error_message, out)
-    if it.error_message is None:
-        raw = b""
-        n = 0
-    else:
-        raw = it.error_message.encode()
-        n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    out.append(0)
-
-
-def read_TopicProduceResponse_9(view: memoryview, at: int) -> tuple[TopicProduceResponse, int]:
-    it = new(TopicProduceResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("TopicProduceResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("TopicProduceResponse.name")
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("TopicProduceResponse.partition_responses")
-    elif n * 33 > size - at:
-        raise cut_short("TopicProduceResponse.partition_responses")
-    else:
-        it.partition_responses = []
-        for _ in range(n):
-            partition_produce_response, at = read_PartitionProduceResponse_9(view, at)
-            it.partition_responses.append(partition_produce_response)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_TopicProduceResponse_9(it: TopicProduceResponse, out: bytearray) -> None:
-    raw = it.name.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    n = len(it.partition_responses) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    for partition_produce_response in it.partition_responses:
-        write_PartitionProduceResponse_9(partition_produce_response, out)
-    out.append(0)
-
-
 def read_ProduceResponse_9(view: memoryview, at: int) -> tuple[ProduceResponse, int]:
-    it = new(ProduceResponse)
     size = len(view)
+    it = new(ProduceResponse)
     it.node_endpoints = []
     n = view[at]
     at += 1
@@ -1053,7 +804,91 @@ def read_ProduceResponse_9(view: memoryview, at: int) -> tuple[ProduceResponse, 
     else:
         it.responses = []
         for _ in range(n):
-            topic_produce_response, at = read_TopicProduceResponse_9(view, at)
+            topic_produce_response = new(TopicProduceResponse)
+            topic_produce_response.topic_id = ZERO_UUID
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            if n > 0:
+                end = at + n - 1
+                if end > size:
+                    raise cut_short("TopicProduceResponse.name")
+                topic_produce_response.name = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("TopicProduceResponse.name")
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("TopicProduceResponse.partition_responses")
+            elif n * 33 > size - at:
+                raise cut_short("TopicProduceResponse.partition_responses")
+            else:
+                topic_produce_response.partition_responses = []
+                for _ in range(n):
+                    partition_produce_response = new(PartitionProduceResponse)
+                    partition_produce_response.current_leader = None
+                    partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, n = unpack_ihqqqB(view, at)
+                    at += 31
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    n -= 1
+                    if n < 0:
+                        raise null_refused("PartitionProduceResponse.record_errors")
+                    elif n * 6 > size - at:
+                        raise cut_short("PartitionProduceResponse.record_errors")
+                    else:
+                        partition_produce_response.record_errors = []
+                        for _ in range(n):
+                            batch_index_and_error_message = new(BatchIndexAndErrorMessage)
+                            batch_index_and_error_message.batch_index, n = unpack_iB(view, at)
+                            at += 5
+                            if n > 127:
+                                n, at = read_uvarint(view, at - 1)
+                            if n > 0:
+                                end = at + n - 1
+                                if end > size:
+                                    raise cut_short("BatchIndexAndErrorMessage.batch_index_error_message")
+                                batch_index_and_error_message.batch_index_error_message = view[at:end].tobytes().decode("utf-8", "replace")
+                                at = end
+                            else:
+                                batch_index_and_error_message.batch_index_error_message = None
+                            n = view[at]
+                            at += 1
+                            if n:
+                                if n > 127:
+                                    n, at = read_uvarint(view, at - 1)
+                                at = skip_tags(view, at, n)
+                            partition_produce_response.record_errors.append(batch_index_and_error_message)
+                    n = view[at]
+                    at += 1
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    if n > 0:
+                        end = at + n - 1
+                        if end > size:
+                            raise cut_short("PartitionProduceResponse.error_message")
+                        partition_produce_response.error_message = view[at:end].tobytes().decode("utf-8", "replace")
+                        at = end
+                    else:
+                        partition_produce_response.error_message = None
+                    n = view[at]
+                    at += 1
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        at = skip_tags(view, at, n)
+                    topic_produce_response.partition_responses.append(partition_produce_response)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.responses.append(topic_produce_response)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
@@ -1073,7 +908,54 @@ def write_ProduceResponse_9(it: ProduceResponse, out: bytearray, splices: Splice
     else:
         write_uvarint(out, n)
     for topic_produce_response in it.responses:
-        write_TopicProduceResponse_9(topic_produce_response, out)
+        raw = topic_produce_response.name.encode()
+        n = len(raw) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        out += raw
+        n = len(topic_produce_response.partition_responses) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        for partition_produce_response in topic_produce_response.partition_responses:
+            if partition_produce_response.current_leader is not None and partition_produce_response.current_leader != LeaderIdAndEpoch():
+                raise no_place("PartitionProduceResponse.current_leader")
+            n = len(partition_produce_response.record_errors) + 1
+            if n < 128:
+                out += pack_ihqqqB(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, n)
+            else:
+                out += pack_ihqqq(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset)
+                write_uvarint(out, n)
+            for batch_index_and_error_message in partition_produce_response.record_errors:
+                if batch_index_and_error_message.batch_index_error_message is None:
+                    raw = b""
+                    n = 0
+                else:
+                    raw = batch_index_and_error_message.batch_index_error_message.encode()
+                    n = len(raw) + 1
+                if n < 128:
+                    out += pack_iB(batch_index_and_error_message.batch_index, n)
+                else:
+                    out += pack_i(batch_index_and_error_message.batch_index)
+                    write_uvarint(out, n)
+                out += raw
+                out.append(0)
+            if partition_produce_response.error_message is None:
+                raw = b""
+                n = 0
+            else:
+                raw = partition_produce_response.error_message.encode()
+                n = len(raw) + 1
+            if n < 128:
+                out.append(n)
+            else:
+                write_uvarint(out, n)
+            out += raw
+            out.append(0)
+        out.append(0)
     out += pack_i_(it.throttle_time_ms)
 
 
@@ -1092,152 +974,9 @@ def write_LeaderIdAndEpoch_10(it: LeaderIdAndEpoch, out: bytearray) -> None:
     out += pack_ii_(it.leader_id, it.leader_epoch)
 
 
-def read_PartitionProduceResponse_10(view: memoryview, at: int) -> tuple[PartitionProduceResponse, int]:
-    it = new(PartitionProduceResponse)
-    size = len(view)
-    it.current_leader = None
-    it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset, n = unpack_ihqqqB(view, at)
-    at += 31
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("PartitionProduceResponse.record_errors")
-    elif n * 6 > size - at:
-        raise cut_short("PartitionProduceResponse.record_errors")
-    else:
-        it.record_errors = []
-        for _ in range(n):
-            batch_index_and_error_message, at = read_BatchIndexAndErrorMessage_9(view, at)
-            it.record_errors.append(batch_index_and_error_message)
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("PartitionProduceResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        it.error_message = None
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        for _ in range(n):
-            tag, at = read_uvarint(view, at)
-            n, at = read_uvarint(view, at)
-            stop = at + n
-            if stop > len(view):
-                raise cut_short("a tagged field")
-            if tag == 0:
-                it.current_leader, at = read_LeaderIdAndEpoch_10(view, at)
-            else:
-                at = stop
-            if at != stop:
-                raise wrong_size(f"{tag} of PartitionProduceResponse")
-    return it, at
-
-
-def write_PartitionProduceResponse_10(it: PartitionProduceResponse, out: bytearray) -> None:
-    n = len(it.record_errors) + 1
-    if n < 128:
-        out += pack_ihqqqB(it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset, n)
-    else:
-        out += pack_ihqqq(it.index, it.error_code, it.base_offset, it.log_append_time_ms, it.log_start_offset)
-        write_uvarint(out, n)
-    for batch_index_and_error_message in it.record_errors:
-        write_BatchIndexAndErrorMessage_9(batch_index_and_error_message, out)
-    if it.error_message is None:
-        raw = b""
-        n = 0
-    else:
-        raw = it.error_message.encode()
-        n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    if it.current_leader is None:
-        out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.current_leader is not None and it.current_leader != LeaderIdAndEpoch():
-        n_tags += 1
-        tag = bytearray()
-        write_LeaderIdAndEpoch_10(it.current_leader, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_TopicProduceResponse_10(view: memoryview, at: int) -> tuple[TopicProduceResponse, int]:
-    it = new(TopicProduceResponse)
-    size = len(view)
-    it.topic_id = ZERO_UUID
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    if n > 0:
-        end = at + n - 1
-        if end > size:
-            raise cut_short("TopicProduceResponse.name")
-        it.name = str(view[at:end], "utf-8", "replace")
-        at = end
-    else:
-        raise null_refused("TopicProduceResponse.name")
-    n = view[at]
-    at += 1
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("TopicProduceResponse.partition_responses")
-    elif n * 33 > size - at:
-        raise cut_short("TopicProduceResponse.partition_responses")
-    else:
-        it.partition_responses = []
-        for _ in range(n):
-            partition_produce_response, at = read_PartitionProduceResponse_10(view, at)
-            it.partition_responses.append(partition_produce_response)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_TopicProduceResponse_10(it: TopicProduceResponse, out: bytearray) -> None:
-    raw = it.name.encode()
-    n = len(raw) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    out += raw
-    n = len(it.partition_responses) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        write_uvarint(out, n)
-    for partition_produce_response in it.partition_responses:
-        write_PartitionProduceResponse_10(partition_produce_response, out)
-    out.append(0)
-
-
 def read_NodeEndpoint_10(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
-    it = new(NodeEndpoint)
     size = len(view)
+    it = new(NodeEndpoint)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -1246,7 +985,7 @@ def read_NodeEndpoint_10(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("NodeEndpoint.host")
@@ -1258,7 +997,7 @@ def read_NodeEndpoint_10(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -1296,8 +1035,8 @@ def write_NodeEndpoint_10(it: NodeEndpoint, out: bytearray) -> None:
 
 
 def read_ProduceResponse_10(view: memoryview, at: int) -> tuple[ProduceResponse, int]:
-    it = new(ProduceResponse)
     size = len(view)
+    it = new(ProduceResponse)
     it.node_endpoints = []
     n = view[at]
     at += 1
@@ -1311,7 +1050,102 @@ def read_ProduceResponse_10(view: memoryview, at: int) -> tuple[ProduceResponse,
     else:
         it.responses = []
         for _ in range(n):
-            topic_produce_response, at = read_TopicProduceResponse_10(view, at)
+            topic_produce_response = new(TopicProduceResponse)
+            topic_produce_response.topic_id = ZERO_UUID
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            if n > 0:
+                end = at + n - 1
+                if end > size:
+                    raise cut_short("TopicProduceResponse.name")
+                topic_produce_response.name = view[at:end].tobytes().decode("utf-8", "replace")
+                at = end
+            else:
+                raise null_refused("TopicProduceResponse.name")
+            n = view[at]
+            at += 1
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("TopicProduceResponse.partition_responses")
+            elif n * 33 > size - at:
+                raise cut_short("TopicProduceResponse.partition_responses")
+            else:
+                topic_produce_response.partition_responses = []
+                for _ in range(n):
+                    partition_produce_response = new(PartitionProduceResponse)
+                    partition_produce_response.current_leader = None
+                    partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, n = unpack_ihqqqB(view, at)
+                    at += 31
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    n -= 1
+                    if n < 0:
+                        raise null_refused("PartitionProduceResponse.record_errors")
+                    elif n * 6 > size - at:
+                        raise cut_short("PartitionProduceResponse.record_errors")
+                    else:
+                        partition_produce_response.record_errors = []
+                        for _ in range(n):
+                            batch_index_and_error_message = new(BatchIndexAndErrorMessage)
+                            batch_index_and_error_message.batch_index, n = unpack_iB(view, at)
+                            at += 5
+                            if n > 127:
+                                n, at = read_uvarint(view, at - 1)
+                            if n > 0:
+                                end = at + n - 1
+                                if end > size:
+                                    raise cut_short("BatchIndexAndErrorMessage.batch_index_error_message")
+                                batch_index_and_error_message.batch_index_error_message = view[at:end].tobytes().decode("utf-8", "replace")
+                                at = end
+                            else:
+                                batch_index_and_error_message.batch_index_error_message = None
+                            n = view[at]
+                            at += 1
+                            if n:
+                                if n > 127:
+                                    n, at = read_uvarint(view, at - 1)
+                                at = skip_tags(view, at, n)
+                            partition_produce_response.record_errors.append(batch_index_and_error_message)
+                    n = view[at]
+                    at += 1
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    if n > 0:
+                        end = at + n - 1
+                        if end > size:
+                            raise cut_short("PartitionProduceResponse.error_message")
+                        partition_produce_response.error_message = view[at:end].tobytes().decode("utf-8", "replace")
+                        at = end
+                    else:
+                        partition_produce_response.error_message = None
+                    n = view[at]
+                    at += 1
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        for _ in range(n):
+                            tag, at = read_uvarint(view, at)
+                            n, at = read_uvarint(view, at)
+                            stop = at + n
+                            if stop > len(view):
+                                raise cut_short("a tagged field")
+                            if tag == 0:
+                                partition_produce_response.current_leader, at = read_LeaderIdAndEpoch_10(view, at)
+                            else:
+                                at = stop
+                            if at != stop:
+                                raise wrong_size(f"{tag} of PartitionProduceResponse")
+                    topic_produce_response.partition_responses.append(partition_produce_response)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.responses.append(topic_produce_response)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
@@ -1353,72 +1187,91 @@ def write_ProduceResponse_10(it: ProduceResponse, out: bytearray, splices: Splic
     else:
         write_uvarint(out, n)
     for topic_produce_response in it.responses:
-        write_TopicProduceResponse_10(topic_produce_response, out)
+        raw = topic_produce_response.name.encode()
+        n = len(raw) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        out += raw
+        n = len(topic_produce_response.partition_responses) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            write_uvarint(out, n)
+        for partition_produce_response in topic_produce_response.partition_responses:
+            n = len(partition_produce_response.record_errors) + 1
+            if n < 128:
+                out += pack_ihqqqB(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, n)
+            else:
+                out += pack_ihqqq(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset)
+                write_uvarint(out, n)
+            for batch_index_and_error_message in partition_produce_response.record_errors:
+                if batch_index_and_error_message.batch_index_error_message is None:
+                    raw = b""
+                    n = 0
+                else:
+                    raw = batch_index_and_error_message.batch_index_error_message.encode()
+                    n = len(raw) + 1
+                if n < 128:
+                    out += pack_iB(batch_index_and_error_message.batch_index, n)
+                else:
+                    out += pack_i(batch_index_and_error_message.batch_index)
+                    write_uvarint(out, n)
+                out += raw
+                out.append(0)
+            if partition_produce_response.error_message is None:
+                raw = b""
+                n = 0
+            else:
+                raw = partition_produce_response.error_message.encode()
+                n = len(raw) + 1
+            if n < 128:
+                out.append(n)
+            else:
+                write_uvarint(out, n)
+            out += raw
+            if partition_produce_response.current_leader is None:
+                out.append(0)
+            else:
+                n_tags = 0
+                tags = bytearray()
+                if partition_produce_response.current_leader is not None and partition_produce_response.current_leader != LeaderIdAndEpoch():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_LeaderIdAndEpoch_10(partition_produce_response.current_leader, tag)
+                    write_uvarint(tags, 0)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                write_uvarint(out, n_tags)
+                out += tags
+        out.append(0)
     out += pack_i(it.throttle_time_ms)
     if not (it.node_endpoints):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.node_endpoints:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.node_endpoints) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for node_endpoint in it.node_endpoints:
-            write_NodeEndpoint_10(node_endpoint, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
-
-
-def read_TopicProduceResponse_13(view: memoryview, at: int) -> tuple[TopicProduceResponse, int]:
-    it = new(TopicProduceResponse)
-    size = len(view)
-    it.name = ''
-    it.topic_id, n = unpack_uB(view, at)
-    at += 17
-    if n > 127:
-        n, at = read_uvarint(view, at - 1)
-    n -= 1
-    if n < 0:
-        raise null_refused("TopicProduceResponse.partition_responses")
-    elif n * 33 > size - at:
-        raise cut_short("TopicProduceResponse.partition_responses")
     else:
-        it.partition_responses = []
-        for _ in range(n):
-            partition_produce_response, at = read_PartitionProduceResponse_10(view, at)
-            it.partition_responses.append(partition_produce_response)
-    n = view[at]
-    at += 1
-    if n:
-        if n > 127:
-            n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
-    return it, at
-
-
-def write_TopicProduceResponse_13(it: TopicProduceResponse, out: bytearray) -> None:
-    n = len(it.partition_responses) + 1
-    if n < 128:
-        out += pack_uB(it.topic_id, n)
-    else:
-        out += pack_u(it.topic_id)
-        write_uvarint(out, n)
-    for partition_produce_response in it.partition_responses:
-        write_PartitionProduceResponse_10(partition_produce_response, out)
-    out.append(0)
+        n_tags = 0
+        tags = bytearray()
+        if it.node_endpoints:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.node_endpoints) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for node_endpoint in it.node_endpoints:
+                write_NodeEndpoint_10(node_endpoint, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ProduceResponse_13(view: memoryview, at: int) -> tuple[ProduceResponse, int]:
-    it = new(ProduceResponse)
     size = len(view)
+    it = new(ProduceResponse)
     it.node_endpoints = []
     n = view[at]
     at += 1
@@ -1432,7 +1285,90 @@ def read_ProduceResponse_13(view: memoryview, at: int) -> tuple[ProduceResponse,
     else:
         it.responses = []
         for _ in range(n):
-            topic_produce_response, at = read_TopicProduceResponse_13(view, at)
+            topic_produce_response = new(TopicProduceResponse)
+            topic_produce_response.name = ''
+            topic_produce_response.topic_id, n = unpack_uB(view, at)
+            at += 17
+            if n > 127:
+                n, at = read_uvarint(view, at - 1)
+            n -= 1
+            if n < 0:
+                raise null_refused("TopicProduceResponse.partition_responses")
+            elif n * 33 > size - at:
+                raise cut_short("TopicProduceResponse.partition_responses")
+            else:
+                topic_produce_response.partition_responses = []
+                for _ in range(n):
+                    partition_produce_response = new(PartitionProduceResponse)
+                    partition_produce_response.current_leader = None
+                    partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, n = unpack_ihqqqB(view, at)
+                    at += 31
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    n -= 1
+                    if n < 0:
+                        raise null_refused("PartitionProduceResponse.record_errors")
+                    elif n * 6 > size - at:
+                        raise cut_short("PartitionProduceResponse.record_errors")
+                    else:
+                        partition_produce_response.record_errors = []
+                        for _ in range(n):
+                            batch_index_and_error_message = new(BatchIndexAndErrorMessage)
+                            batch_index_and_error_message.batch_index, n = unpack_iB(view, at)
+                            at += 5
+                            if n > 127:
+                                n, at = read_uvarint(view, at - 1)
+                            if n > 0:
+                                end = at + n - 1
+                                if end > size:
+                                    raise cut_short("BatchIndexAndErrorMessage.batch_index_error_message")
+                                batch_index_and_error_message.batch_index_error_message = view[at:end].tobytes().decode("utf-8", "replace")
+                                at = end
+                            else:
+                                batch_index_and_error_message.batch_index_error_message = None
+                            n = view[at]
+                            at += 1
+                            if n:
+                                if n > 127:
+                                    n, at = read_uvarint(view, at - 1)
+                                at = skip_tags(view, at, n)
+                            partition_produce_response.record_errors.append(batch_index_and_error_message)
+                    n = view[at]
+                    at += 1
+                    if n > 127:
+                        n, at = read_uvarint(view, at - 1)
+                    if n > 0:
+                        end = at + n - 1
+                        if end > size:
+                            raise cut_short("PartitionProduceResponse.error_message")
+                        partition_produce_response.error_message = view[at:end].tobytes().decode("utf-8", "replace")
+                        at = end
+                    else:
+                        partition_produce_response.error_message = None
+                    n = view[at]
+                    at += 1
+                    if n:
+                        if n > 127:
+                            n, at = read_uvarint(view, at - 1)
+                        for _ in range(n):
+                            tag, at = read_uvarint(view, at)
+                            n, at = read_uvarint(view, at)
+                            stop = at + n
+                            if stop > len(view):
+                                raise cut_short("a tagged field")
+                            if tag == 0:
+                                partition_produce_response.current_leader, at = read_LeaderIdAndEpoch_10(view, at)
+                            else:
+                                at = stop
+                            if at != stop:
+                                raise wrong_size(f"{tag} of PartitionProduceResponse")
+                    topic_produce_response.partition_responses.append(partition_produce_response)
+            n = view[at]
+            at += 1
+            if n:
+                if n > 127:
+                    n, at = read_uvarint(view, at - 1)
+                at = skip_tags(view, at, n)
             it.responses.append(topic_produce_response)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
@@ -1474,28 +1410,80 @@ def write_ProduceResponse_13(it: ProduceResponse, out: bytearray, splices: Splic
     else:
         write_uvarint(out, n)
     for topic_produce_response in it.responses:
-        write_TopicProduceResponse_13(topic_produce_response, out)
+        n = len(topic_produce_response.partition_responses) + 1
+        if n < 128:
+            out += pack_uB(topic_produce_response.topic_id, n)
+        else:
+            out += pack_u(topic_produce_response.topic_id)
+            write_uvarint(out, n)
+        for partition_produce_response in topic_produce_response.partition_responses:
+            n = len(partition_produce_response.record_errors) + 1
+            if n < 128:
+                out += pack_ihqqqB(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset, n)
+            else:
+                out += pack_ihqqq(partition_produce_response.index, partition_produce_response.error_code, partition_produce_response.base_offset, partition_produce_response.log_append_time_ms, partition_produce_response.log_start_offset)
+                write_uvarint(out, n)
+            for batch_index_and_error_message in partition_produce_response.record_errors:
+                if batch_index_and_error_message.batch_index_error_message is None:
+                    raw = b""
+                    n = 0
+                else:
+                    raw = batch_index_and_error_message.batch_index_error_message.encode()
+                    n = len(raw) + 1
+                if n < 128:
+                    out += pack_iB(batch_index_and_error_message.batch_index, n)
+                else:
+                    out += pack_i(batch_index_and_error_message.batch_index)
+                    write_uvarint(out, n)
+                out += raw
+                out.append(0)
+            if partition_produce_response.error_message is None:
+                raw = b""
+                n = 0
+            else:
+                raw = partition_produce_response.error_message.encode()
+                n = len(raw) + 1
+            if n < 128:
+                out.append(n)
+            else:
+                write_uvarint(out, n)
+            out += raw
+            if partition_produce_response.current_leader is None:
+                out.append(0)
+            else:
+                n_tags = 0
+                tags = bytearray()
+                if partition_produce_response.current_leader is not None and partition_produce_response.current_leader != LeaderIdAndEpoch():
+                    n_tags += 1
+                    tag = bytearray()
+                    write_LeaderIdAndEpoch_10(partition_produce_response.current_leader, tag)
+                    write_uvarint(tags, 0)
+                    write_uvarint(tags, len(tag))
+                    tags += tag
+                write_uvarint(out, n_tags)
+                out += tags
+        out.append(0)
     out += pack_i(it.throttle_time_ms)
     if not (it.node_endpoints):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.node_endpoints:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.node_endpoints) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for node_endpoint in it.node_endpoints:
-            write_NodeEndpoint_10(node_endpoint, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.node_endpoints:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.node_endpoints) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for node_endpoint in it.node_endpoints:
+                write_NodeEndpoint_10(node_endpoint, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 ProduceRequest.READERS = {

@@ -70,8 +70,8 @@ def write_ProducerEntry_1(it: ProducerEntry, out: bytearray) -> None:
 
 
 def read_ProducerSnapshot_1(view: memoryview, at: int) -> tuple[ProducerSnapshot, int]:
-    it = new(ProducerSnapshot)
     size = len(view)
+    it = new(ProducerSnapshot)
     it.crc, n = unpack_Ii(view, at)
     at += 8
     if n < 0:

@@ -61,8 +61,8 @@ class PushTelemetryResponse(Message):
 
 
 def read_PushTelemetryRequest_0(view: memoryview, at: int) -> tuple[PushTelemetryRequest, int]:
-    it = new(PushTelemetryRequest)
     size = len(view)
+    it = new(PushTelemetryRequest)
     it.client_instance_id, it.subscription_id, it.terminating, it.compression_type, n = unpack_uitbB(view, at)
     at += 23
     if n > 127:
@@ -71,7 +71,7 @@ def read_PushTelemetryRequest_0(view: memoryview, at: int) -> tuple[PushTelemetr
         end = at + n - 1
         if end > size:
             raise cut_short("PushTelemetryRequest.metrics")
-        it.metrics = bytes(view[at:end])
+        it.metrics = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("PushTelemetryRequest.metrics")

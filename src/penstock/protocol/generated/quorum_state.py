@@ -78,8 +78,8 @@ def write_Voter_0(it: Voter, out: bytearray) -> None:
 
 
 def read_QuorumStateData_0(view: memoryview, at: int) -> tuple[QuorumStateData, int]:
-    it = new(QuorumStateData)
     size = len(view)
+    it = new(QuorumStateData)
     it.voted_directory_id = ZERO_UUID
     n = view[at]
     at += 1
@@ -89,7 +89,7 @@ def read_QuorumStateData_0(view: memoryview, at: int) -> tuple[QuorumStateData, 
         end = at + n - 1
         if end > size:
             raise cut_short("QuorumStateData.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("QuorumStateData.cluster_id")

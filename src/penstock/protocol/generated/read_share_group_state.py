@@ -154,8 +154,8 @@ def write_PartitionData_0(it: PartitionData, out: bytearray) -> None:
 
 
 def read_ReadStateData_0(view: memoryview, at: int) -> tuple[ReadStateData, int]:
-    it = new(ReadStateData)
     size = len(view)
+    it = new(ReadStateData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -192,8 +192,8 @@ def write_ReadStateData_0(it: ReadStateData, out: bytearray) -> None:
 
 
 def read_ReadShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[ReadShareGroupStateRequest, int]:
-    it = new(ReadShareGroupStateRequest)
     size = len(view)
+    it = new(ReadShareGroupStateRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -202,7 +202,7 @@ def read_ReadShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[ReadSh
         end = at + n - 1
         if end > size:
             raise cut_short("ReadShareGroupStateRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ReadShareGroupStateRequest.group_id")
@@ -263,8 +263,8 @@ def write_StateBatch_0(it: StateBatch, out: bytearray) -> None:
 
 
 def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, int]:
-    it = new(PartitionResult)
     size = len(view)
+    it = new(PartitionResult)
     it.partition, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -273,7 +273,7 @@ def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, 
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -325,8 +325,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
 
 
 def read_ReadStateResult_0(view: memoryview, at: int) -> tuple[ReadStateResult, int]:
-    it = new(ReadStateResult)
     size = len(view)
+    it = new(ReadStateResult)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -363,8 +363,8 @@ def write_ReadStateResult_0(it: ReadStateResult, out: bytearray) -> None:
 
 
 def read_ReadShareGroupStateResponse_0(view: memoryview, at: int) -> tuple[ReadShareGroupStateResponse, int]:
-    it = new(ReadShareGroupStateResponse)
     size = len(view)
+    it = new(ReadShareGroupStateResponse)
     n = view[at]
     at += 1
     if n > 127:

@@ -138,8 +138,8 @@ def write_PartitionData_0(it: PartitionData, out: bytearray) -> None:
 
 
 def read_ReadStateSummaryData_0(view: memoryview, at: int) -> tuple[ReadStateSummaryData, int]:
-    it = new(ReadStateSummaryData)
     size = len(view)
+    it = new(ReadStateSummaryData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -176,8 +176,8 @@ def write_ReadStateSummaryData_0(it: ReadStateSummaryData, out: bytearray) -> No
 
 
 def read_ReadShareGroupStateSummaryRequest_0(view: memoryview, at: int) -> tuple[ReadShareGroupStateSummaryRequest, int]:
-    it = new(ReadShareGroupStateSummaryRequest)
     size = len(view)
+    it = new(ReadShareGroupStateSummaryRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -186,7 +186,7 @@ def read_ReadShareGroupStateSummaryRequest_0(view: memoryview, at: int) -> tuple
         end = at + n - 1
         if end > size:
             raise cut_short("ReadShareGroupStateSummaryRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ReadShareGroupStateSummaryRequest.group_id")
@@ -232,8 +232,8 @@ def write_ReadShareGroupStateSummaryRequest_0(it: ReadShareGroupStateSummaryRequ
 
 
 def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, int]:
-    it = new(PartitionResult)
     size = len(view)
+    it = new(PartitionResult)
     it.delivery_complete_count = -1
     it.partition, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -243,7 +243,7 @@ def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, 
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -273,8 +273,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
 
 
 def read_ReadStateSummaryResult_0(view: memoryview, at: int) -> tuple[ReadStateSummaryResult, int]:
-    it = new(ReadStateSummaryResult)
     size = len(view)
+    it = new(ReadStateSummaryResult)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -311,8 +311,8 @@ def write_ReadStateSummaryResult_0(it: ReadStateSummaryResult, out: bytearray) -
 
 
 def read_ReadShareGroupStateSummaryResponse_0(view: memoryview, at: int) -> tuple[ReadShareGroupStateSummaryResponse, int]:
-    it = new(ReadShareGroupStateSummaryResponse)
     size = len(view)
+    it = new(ReadShareGroupStateSummaryResponse)
     n = view[at]
     at += 1
     if n > 127:
@@ -348,8 +348,8 @@ def write_ReadShareGroupStateSummaryResponse_0(it: ReadShareGroupStateSummaryRes
 
 
 def read_PartitionResult_1(view: memoryview, at: int) -> tuple[PartitionResult, int]:
-    it = new(PartitionResult)
     size = len(view)
+    it = new(PartitionResult)
     it.partition, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -358,7 +358,7 @@ def read_PartitionResult_1(view: memoryview, at: int) -> tuple[PartitionResult, 
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -388,8 +388,8 @@ def write_PartitionResult_1(it: PartitionResult, out: bytearray) -> None:
 
 
 def read_ReadStateSummaryResult_1(view: memoryview, at: int) -> tuple[ReadStateSummaryResult, int]:
-    it = new(ReadStateSummaryResult)
     size = len(view)
+    it = new(ReadStateSummaryResult)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -426,8 +426,8 @@ def write_ReadStateSummaryResult_1(it: ReadStateSummaryResult, out: bytearray) -
 
 
 def read_ReadShareGroupStateSummaryResponse_1(view: memoryview, at: int) -> tuple[ReadShareGroupStateSummaryResponse, int]:
-    it = new(ReadShareGroupStateSummaryResponse)
     size = len(view)
+    it = new(ReadShareGroupStateSummaryResponse)
     n = view[at]
     at += 1
     if n > 127:

@@ -250,8 +250,8 @@ class RemoteLogSegmentMetadataSnapshotRecord(Message):
 
 
 def read_RemoteLogSegmentMetadataRecordTopicIdPartitionEntry_0(view: memoryview, at: int) -> tuple[RemoteLogSegmentMetadataRecordTopicIdPartitionEntry, int]:
-    it = new(RemoteLogSegmentMetadataRecordTopicIdPartitionEntry)
     size = len(view)
+    it = new(RemoteLogSegmentMetadataRecordTopicIdPartitionEntry)
     n = view[at]
     at += 1
     if n > 127:
@@ -260,7 +260,7 @@ def read_RemoteLogSegmentMetadataRecordTopicIdPartitionEntry_0(view: memoryview,
         end = at + n - 1
         if end > size:
             raise cut_short("RemoteLogSegmentMetadataRecordTopicIdPartitionEntry.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("RemoteLogSegmentMetadataRecordTopicIdPartitionEntry.name")
@@ -285,8 +285,8 @@ def write_RemoteLogSegmentMetadataRecordTopicIdPartitionEntry_0(it: RemoteLogSeg
 
 
 def read_RemoteLogSegmentMetadataRecordRemoteLogSegmentIdEntry_0(view: memoryview, at: int) -> tuple[RemoteLogSegmentMetadataRecordRemoteLogSegmentIdEntry, int]:
-    it = new(RemoteLogSegmentMetadataRecordRemoteLogSegmentIdEntry)
     size = len(view)
+    it = new(RemoteLogSegmentMetadataRecordRemoteLogSegmentIdEntry)
     it.topic_id_partition, at = read_RemoteLogSegmentMetadataRecordTopicIdPartitionEntry_0(view, at)
     it.id, n = unpack_uB(view, at)
     at += 17
@@ -318,8 +318,8 @@ def write_RemoteLogSegmentMetadataRecordSegmentLeaderEpochEntry_0(it: RemoteLogS
 
 
 def read_RemoteLogSegmentMetadataRecord_0(view: memoryview, at: int) -> tuple[RemoteLogSegmentMetadataRecord, int]:
-    it = new(RemoteLogSegmentMetadataRecord)
     size = len(view)
+    it = new(RemoteLogSegmentMetadataRecord)
     it.txn_index_empty = False
     it.remote_log_segment_id, at = read_RemoteLogSegmentMetadataRecordRemoteLogSegmentIdEntry_0(view, at)
     it.start_offset, it.end_offset, it.broker_id, it.max_timestamp_ms, it.event_timestamp_ms, n = unpack_qqiqqB(view, at)
@@ -344,7 +344,7 @@ def read_RemoteLogSegmentMetadataRecord_0(view: memoryview, at: int) -> tuple[Re
         end = at + n - 1
         if end > size:
             raise cut_short("RemoteLogSegmentMetadataRecord.custom_metadata")
-        it.custom_metadata = bytes(view[at:end])
+        it.custom_metadata = view[at:end].tobytes()
         at = end
     else:
         it.custom_metadata = None
@@ -394,23 +394,23 @@ def write_RemoteLogSegmentMetadataRecord_0(it: RemoteLogSegmentMetadataRecord, o
     out += pack_b(it.remote_log_segment_state)
     if not (it.txn_index_empty):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.txn_index_empty:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_t(it.txn_index_empty)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.txn_index_empty:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_t(it.txn_index_empty)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry_0(view: memoryview, at: int) -> tuple[RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry, int]:
-    it = new(RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry)
     size = len(view)
+    it = new(RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry)
     n = view[at]
     at += 1
     if n > 127:
@@ -419,7 +419,7 @@ def read_RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry_0(view: memor
         end = at + n - 1
         if end > size:
             raise cut_short("RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry.name")
@@ -444,8 +444,8 @@ def write_RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry_0(it: Remote
 
 
 def read_RemoteLogSegmentMetadataUpdateRecordRemoteLogSegmentIdEntry_0(view: memoryview, at: int) -> tuple[RemoteLogSegmentMetadataUpdateRecordRemoteLogSegmentIdEntry, int]:
-    it = new(RemoteLogSegmentMetadataUpdateRecordRemoteLogSegmentIdEntry)
     size = len(view)
+    it = new(RemoteLogSegmentMetadataUpdateRecordRemoteLogSegmentIdEntry)
     it.topic_id_partition, at = read_RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry_0(view, at)
     it.id, n = unpack_uB(view, at)
     at += 17
@@ -462,8 +462,8 @@ def write_RemoteLogSegmentMetadataUpdateRecordRemoteLogSegmentIdEntry_0(it: Remo
 
 
 def read_RemoteLogSegmentMetadataUpdateRecord_0(view: memoryview, at: int) -> tuple[RemoteLogSegmentMetadataUpdateRecord, int]:
-    it = new(RemoteLogSegmentMetadataUpdateRecord)
     size = len(view)
+    it = new(RemoteLogSegmentMetadataUpdateRecord)
     it.remote_log_segment_id, at = read_RemoteLogSegmentMetadataUpdateRecordRemoteLogSegmentIdEntry_0(view, at)
     it.broker_id, it.event_timestamp_ms, n = unpack_iqB(view, at)
     at += 13
@@ -473,7 +473,7 @@ def read_RemoteLogSegmentMetadataUpdateRecord_0(view: memoryview, at: int) -> tu
         end = at + n - 1
         if end > size:
             raise cut_short("RemoteLogSegmentMetadataUpdateRecord.custom_metadata")
-        it.custom_metadata = bytes(view[at:end])
+        it.custom_metadata = view[at:end].tobytes()
         at = end
     else:
         it.custom_metadata = None
@@ -504,8 +504,8 @@ def write_RemoteLogSegmentMetadataUpdateRecord_0(it: RemoteLogSegmentMetadataUpd
 
 
 def read_RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry_0(view: memoryview, at: int) -> tuple[RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry, int]:
-    it = new(RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry)
     size = len(view)
+    it = new(RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry)
     n = view[at]
     at += 1
     if n > 127:
@@ -514,7 +514,7 @@ def read_RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry_0(view: memory
         end = at + n - 1
         if end > size:
             raise cut_short("RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry.name")
@@ -539,8 +539,8 @@ def write_RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry_0(it: RemoteP
 
 
 def read_RemotePartitionDeleteMetadataRecord_0(view: memoryview, at: int) -> tuple[RemotePartitionDeleteMetadataRecord, int]:
-    it = new(RemotePartitionDeleteMetadataRecord)
     size = len(view)
+    it = new(RemotePartitionDeleteMetadataRecord)
     it.topic_id_partition, at = read_RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry_0(view, at)
     it.broker_id, it.event_timestamp_ms, it.remote_partition_delete_state, n = unpack_iqbB(view, at)
     at += 14
@@ -572,8 +572,8 @@ def write_RemoteLogSegmentMetadataSnapshotRecordSegmentLeaderEpochEntry_0(it: Re
 
 
 def read_RemoteLogSegmentMetadataSnapshotRecord_0(view: memoryview, at: int) -> tuple[RemoteLogSegmentMetadataSnapshotRecord, int]:
-    it = new(RemoteLogSegmentMetadataSnapshotRecord)
     size = len(view)
+    it = new(RemoteLogSegmentMetadataSnapshotRecord)
     it.txn_index_empty = False
     it.segment_id, it.start_offset, it.end_offset, it.broker_id, it.max_timestamp_ms, it.event_timestamp_ms, n = unpack_uqqiqqB(view, at)
     at += 53
@@ -597,7 +597,7 @@ def read_RemoteLogSegmentMetadataSnapshotRecord_0(view: memoryview, at: int) -> 
         end = at + n - 1
         if end > size:
             raise cut_short("RemoteLogSegmentMetadataSnapshotRecord.custom_metadata")
-        it.custom_metadata = bytes(view[at:end])
+        it.custom_metadata = view[at:end].tobytes()
         at = end
     else:
         it.custom_metadata = None
@@ -646,18 +646,18 @@ def write_RemoteLogSegmentMetadataSnapshotRecord_0(it: RemoteLogSegmentMetadataS
     out += pack_b(it.remote_log_segment_state)
     if not (it.txn_index_empty):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.txn_index_empty:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_t(it.txn_index_empty)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.txn_index_empty:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_t(it.txn_index_empty)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 RemoteLogSegmentMetadataRecord.READERS = {

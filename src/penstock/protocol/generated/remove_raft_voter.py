@@ -58,8 +58,8 @@ class RemoveRaftVoterResponse(Message):
 
 
 def read_RemoveRaftVoterRequest_0(view: memoryview, at: int) -> tuple[RemoveRaftVoterRequest, int]:
-    it = new(RemoveRaftVoterRequest)
     size = len(view)
+    it = new(RemoveRaftVoterRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -68,7 +68,7 @@ def read_RemoveRaftVoterRequest_0(view: memoryview, at: int) -> tuple[RemoveRaft
         end = at + n - 1
         if end > size:
             raise cut_short("RemoveRaftVoterRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -97,8 +97,8 @@ def write_RemoveRaftVoterRequest_0(it: RemoveRaftVoterRequest, out: bytearray, s
 
 
 def read_RemoveRaftVoterResponse_0(view: memoryview, at: int) -> tuple[RemoveRaftVoterResponse, int]:
-    it = new(RemoveRaftVoterResponse)
     size = len(view)
+    it = new(RemoveRaftVoterResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -107,7 +107,7 @@ def read_RemoveRaftVoterResponse_0(view: memoryview, at: int) -> tuple[RemoveRaf
         end = at + n - 1
         if end > size:
             raise cut_short("RemoveRaftVoterResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

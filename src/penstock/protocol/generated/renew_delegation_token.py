@@ -61,15 +61,15 @@ class RenewDelegationTokenResponse(Message):
 
 
 def read_RenewDelegationTokenRequest_1(view: memoryview, at: int) -> tuple[RenewDelegationTokenRequest, int]:
-    it = new(RenewDelegationTokenRequest)
     size = len(view)
+    it = new(RenewDelegationTokenRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("RenewDelegationTokenRequest.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("RenewDelegationTokenRequest.hmac")
@@ -87,8 +87,8 @@ def write_RenewDelegationTokenRequest_1(it: RenewDelegationTokenRequest, out: by
 
 
 def read_RenewDelegationTokenRequest_2(view: memoryview, at: int) -> tuple[RenewDelegationTokenRequest, int]:
-    it = new(RenewDelegationTokenRequest)
     size = len(view)
+    it = new(RenewDelegationTokenRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -97,7 +97,7 @@ def read_RenewDelegationTokenRequest_2(view: memoryview, at: int) -> tuple[Renew
         end = at + n - 1
         if end > size:
             raise cut_short("RenewDelegationTokenRequest.hmac")
-        it.hmac = bytes(view[at:end])
+        it.hmac = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("RenewDelegationTokenRequest.hmac")

@@ -62,15 +62,15 @@ class SaslAuthenticateResponse(Message):
 
 
 def read_SaslAuthenticateRequest_0(view: memoryview, at: int) -> tuple[SaslAuthenticateRequest, int]:
-    it = new(SaslAuthenticateRequest)
     size = len(view)
+    it = new(SaslAuthenticateRequest)
     (n,) = unpack_i(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("SaslAuthenticateRequest.auth_bytes")
-        it.auth_bytes = bytes(view[at:end])
+        it.auth_bytes = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SaslAuthenticateRequest.auth_bytes")
@@ -85,8 +85,8 @@ def write_SaslAuthenticateRequest_0(it: SaslAuthenticateRequest, out: bytearray,
 
 
 def read_SaslAuthenticateRequest_2(view: memoryview, at: int) -> tuple[SaslAuthenticateRequest, int]:
-    it = new(SaslAuthenticateRequest)
     size = len(view)
+    it = new(SaslAuthenticateRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -95,7 +95,7 @@ def read_SaslAuthenticateRequest_2(view: memoryview, at: int) -> tuple[SaslAuthe
         end = at + n - 1
         if end > size:
             raise cut_short("SaslAuthenticateRequest.auth_bytes")
-        it.auth_bytes = bytes(view[at:end])
+        it.auth_bytes = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SaslAuthenticateRequest.auth_bytes")
@@ -120,8 +120,8 @@ def write_SaslAuthenticateRequest_2(it: SaslAuthenticateRequest, out: bytearray,
 
 
 def read_SaslAuthenticateResponse_0(view: memoryview, at: int) -> tuple[SaslAuthenticateResponse, int]:
-    it = new(SaslAuthenticateResponse)
     size = len(view)
+    it = new(SaslAuthenticateResponse)
     it.session_lifetime_ms = 0
     it.error_code, n = unpack_hh(view, at)
     at += 4
@@ -129,7 +129,7 @@ def read_SaslAuthenticateResponse_0(view: memoryview, at: int) -> tuple[SaslAuth
         end = at + n
         if end > size:
             raise cut_short("SaslAuthenticateResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -139,7 +139,7 @@ def read_SaslAuthenticateResponse_0(view: memoryview, at: int) -> tuple[SaslAuth
         end = at + n
         if end > size:
             raise cut_short("SaslAuthenticateResponse.auth_bytes")
-        it.auth_bytes = bytes(view[at:end])
+        it.auth_bytes = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SaslAuthenticateResponse.auth_bytes")
@@ -162,15 +162,15 @@ def write_SaslAuthenticateResponse_0(it: SaslAuthenticateResponse, out: bytearra
 
 
 def read_SaslAuthenticateResponse_1(view: memoryview, at: int) -> tuple[SaslAuthenticateResponse, int]:
-    it = new(SaslAuthenticateResponse)
     size = len(view)
+    it = new(SaslAuthenticateResponse)
     it.error_code, n = unpack_hh(view, at)
     at += 4
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("SaslAuthenticateResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -180,7 +180,7 @@ def read_SaslAuthenticateResponse_1(view: memoryview, at: int) -> tuple[SaslAuth
         end = at + n
         if end > size:
             raise cut_short("SaslAuthenticateResponse.auth_bytes")
-        it.auth_bytes = bytes(view[at:end])
+        it.auth_bytes = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SaslAuthenticateResponse.auth_bytes")
@@ -206,8 +206,8 @@ def write_SaslAuthenticateResponse_1(it: SaslAuthenticateResponse, out: bytearra
 
 
 def read_SaslAuthenticateResponse_2(view: memoryview, at: int) -> tuple[SaslAuthenticateResponse, int]:
-    it = new(SaslAuthenticateResponse)
     size = len(view)
+    it = new(SaslAuthenticateResponse)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -216,7 +216,7 @@ def read_SaslAuthenticateResponse_2(view: memoryview, at: int) -> tuple[SaslAuth
         end = at + n - 1
         if end > size:
             raise cut_short("SaslAuthenticateResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -228,7 +228,7 @@ def read_SaslAuthenticateResponse_2(view: memoryview, at: int) -> tuple[SaslAuth
         end = at + n - 1
         if end > size:
             raise cut_short("SaslAuthenticateResponse.auth_bytes")
-        it.auth_bytes = bytes(view[at:end])
+        it.auth_bytes = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SaslAuthenticateResponse.auth_bytes")

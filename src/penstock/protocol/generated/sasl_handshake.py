@@ -51,15 +51,15 @@ class SaslHandshakeResponse(Message):
 
 
 def read_SaslHandshakeRequest_0(view: memoryview, at: int) -> tuple[SaslHandshakeRequest, int]:
-    it = new(SaslHandshakeRequest)
     size = len(view)
+    it = new(SaslHandshakeRequest)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("SaslHandshakeRequest.mechanism")
-        it.mechanism = str(view[at:end], "utf-8", "replace")
+        it.mechanism = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SaslHandshakeRequest.mechanism")
@@ -74,8 +74,8 @@ def write_SaslHandshakeRequest_0(it: SaslHandshakeRequest, out: bytearray, splic
 
 
 def read_SaslHandshakeResponse_0(view: memoryview, at: int) -> tuple[SaslHandshakeResponse, int]:
-    it = new(SaslHandshakeResponse)
     size = len(view)
+    it = new(SaslHandshakeResponse)
     it.error_code, n = unpack_hi(view, at)
     at += 6
     if n < 0:

@@ -186,8 +186,8 @@ class ShareAcknowledgeResponse(Message):
 
 
 def read_AcknowledgementBatch_1(view: memoryview, at: int) -> tuple[AcknowledgementBatch, int]:
-    it = new(AcknowledgementBatch)
     size = len(view)
+    it = new(AcknowledgementBatch)
     it.first_offset, it.last_offset, n = unpack_qqB(view, at)
     at += 17
     if n > 127:
@@ -219,8 +219,8 @@ def write_AcknowledgementBatch_1(it: AcknowledgementBatch, out: bytearray) -> No
 
 
 def read_AcknowledgePartition_1(view: memoryview, at: int) -> tuple[AcknowledgePartition, int]:
-    it = new(AcknowledgePartition)
     size = len(view)
+    it = new(AcknowledgePartition)
     it.partition_index, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -257,8 +257,8 @@ def write_AcknowledgePartition_1(it: AcknowledgePartition, out: bytearray) -> No
 
 
 def read_AcknowledgeTopic_1(view: memoryview, at: int) -> tuple[AcknowledgeTopic, int]:
-    it = new(AcknowledgeTopic)
     size = len(view)
+    it = new(AcknowledgeTopic)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -295,8 +295,8 @@ def write_AcknowledgeTopic_1(it: AcknowledgeTopic, out: bytearray) -> None:
 
 
 def read_ShareAcknowledgeRequest_1(view: memoryview, at: int) -> tuple[ShareAcknowledgeRequest, int]:
-    it = new(ShareAcknowledgeRequest)
     size = len(view)
+    it = new(ShareAcknowledgeRequest)
     it.is_renew_ack = False
     n = view[at]
     at += 1
@@ -306,7 +306,7 @@ def read_ShareAcknowledgeRequest_1(view: memoryview, at: int) -> tuple[ShareAckn
         end = at + n - 1
         if end > size:
             raise cut_short("ShareAcknowledgeRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_id = None
@@ -318,7 +318,7 @@ def read_ShareAcknowledgeRequest_1(view: memoryview, at: int) -> tuple[ShareAckn
         end = at + n - 1
         if end > size:
             raise cut_short("ShareAcknowledgeRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.member_id = None
@@ -382,8 +382,8 @@ def write_ShareAcknowledgeRequest_1(it: ShareAcknowledgeRequest, out: bytearray,
 
 
 def read_ShareAcknowledgeRequest_2(view: memoryview, at: int) -> tuple[ShareAcknowledgeRequest, int]:
-    it = new(ShareAcknowledgeRequest)
     size = len(view)
+    it = new(ShareAcknowledgeRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -392,7 +392,7 @@ def read_ShareAcknowledgeRequest_2(view: memoryview, at: int) -> tuple[ShareAckn
         end = at + n - 1
         if end > size:
             raise cut_short("ShareAcknowledgeRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_id = None
@@ -404,7 +404,7 @@ def read_ShareAcknowledgeRequest_2(view: memoryview, at: int) -> tuple[ShareAckn
         end = at + n - 1
         if end > size:
             raise cut_short("ShareAcknowledgeRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.member_id = None
@@ -481,8 +481,8 @@ def write_LeaderIdAndEpoch_1(it: LeaderIdAndEpoch, out: bytearray) -> None:
 
 
 def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]:
-    it = new(PartitionData)
     size = len(view)
+    it = new(PartitionData)
     it.partition_index, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -491,7 +491,7 @@ def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionData.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -523,8 +523,8 @@ def write_PartitionData_1(it: PartitionData, out: bytearray) -> None:
 
 
 def read_ShareAcknowledgeTopicResponse_1(view: memoryview, at: int) -> tuple[ShareAcknowledgeTopicResponse, int]:
-    it = new(ShareAcknowledgeTopicResponse)
     size = len(view)
+    it = new(ShareAcknowledgeTopicResponse)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -561,8 +561,8 @@ def write_ShareAcknowledgeTopicResponse_1(it: ShareAcknowledgeTopicResponse, out
 
 
 def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
-    it = new(NodeEndpoint)
     size = len(view)
+    it = new(NodeEndpoint)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -571,7 +571,7 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("NodeEndpoint.host")
@@ -583,7 +583,7 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -621,8 +621,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
 
 
 def read_ShareAcknowledgeResponse_1(view: memoryview, at: int) -> tuple[ShareAcknowledgeResponse, int]:
-    it = new(ShareAcknowledgeResponse)
     size = len(view)
+    it = new(ShareAcknowledgeResponse)
     it.acquisition_lock_timeout_ms = 0
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -632,7 +632,7 @@ def read_ShareAcknowledgeResponse_1(view: memoryview, at: int) -> tuple[ShareAck
         end = at + n - 1
         if end > size:
             raise cut_short("ShareAcknowledgeResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -704,8 +704,8 @@ def write_ShareAcknowledgeResponse_1(it: ShareAcknowledgeResponse, out: bytearra
 
 
 def read_ShareAcknowledgeResponse_2(view: memoryview, at: int) -> tuple[ShareAcknowledgeResponse, int]:
-    it = new(ShareAcknowledgeResponse)
     size = len(view)
+    it = new(ShareAcknowledgeResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -714,7 +714,7 @@ def read_ShareAcknowledgeResponse_2(view: memoryview, at: int) -> tuple[ShareAck
         end = at + n - 1
         if end > size:
             raise cut_short("ShareAcknowledgeResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

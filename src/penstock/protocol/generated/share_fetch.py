@@ -251,8 +251,8 @@ class ShareFetchResponse(Message):
 
 
 def read_AcknowledgementBatch_1(view: memoryview, at: int) -> tuple[AcknowledgementBatch, int]:
-    it = new(AcknowledgementBatch)
     size = len(view)
+    it = new(AcknowledgementBatch)
     it.first_offset, it.last_offset, n = unpack_qqB(view, at)
     at += 17
     if n > 127:
@@ -284,8 +284,8 @@ def write_AcknowledgementBatch_1(it: AcknowledgementBatch, out: bytearray) -> No
 
 
 def read_FetchPartition_1(view: memoryview, at: int) -> tuple[FetchPartition, int]:
-    it = new(FetchPartition)
     size = len(view)
+    it = new(FetchPartition)
     it.partition_index, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -322,8 +322,8 @@ def write_FetchPartition_1(it: FetchPartition, out: bytearray) -> None:
 
 
 def read_FetchTopic_1(view: memoryview, at: int) -> tuple[FetchTopic, int]:
-    it = new(FetchTopic)
     size = len(view)
+    it = new(FetchTopic)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -360,8 +360,8 @@ def write_FetchTopic_1(it: FetchTopic, out: bytearray) -> None:
 
 
 def read_ForgottenTopic_1(view: memoryview, at: int) -> tuple[ForgottenTopic, int]:
-    it = new(ForgottenTopic)
     size = len(view)
+    it = new(ForgottenTopic)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -399,8 +399,8 @@ def write_ForgottenTopic_1(it: ForgottenTopic, out: bytearray) -> None:
 
 
 def read_ShareFetchRequest_1(view: memoryview, at: int) -> tuple[ShareFetchRequest, int]:
-    it = new(ShareFetchRequest)
     size = len(view)
+    it = new(ShareFetchRequest)
     it.share_acquire_mode = 0
     it.is_renew_ack = False
     n = view[at]
@@ -411,7 +411,7 @@ def read_ShareFetchRequest_1(view: memoryview, at: int) -> tuple[ShareFetchReque
         end = at + n - 1
         if end > size:
             raise cut_short("ShareFetchRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_id = None
@@ -423,7 +423,7 @@ def read_ShareFetchRequest_1(view: memoryview, at: int) -> tuple[ShareFetchReque
         end = at + n - 1
         if end > size:
             raise cut_short("ShareFetchRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.member_id = None
@@ -508,8 +508,8 @@ def write_ShareFetchRequest_1(it: ShareFetchRequest, out: bytearray, splices: Sp
 
 
 def read_ShareFetchRequest_2(view: memoryview, at: int) -> tuple[ShareFetchRequest, int]:
-    it = new(ShareFetchRequest)
     size = len(view)
+    it = new(ShareFetchRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -518,7 +518,7 @@ def read_ShareFetchRequest_2(view: memoryview, at: int) -> tuple[ShareFetchReque
         end = at + n - 1
         if end > size:
             raise cut_short("ShareFetchRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_id = None
@@ -530,7 +530,7 @@ def read_ShareFetchRequest_2(view: memoryview, at: int) -> tuple[ShareFetchReque
         end = at + n - 1
         if end > size:
             raise cut_short("ShareFetchRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.member_id = None
@@ -643,8 +643,8 @@ def write_AcquiredRecords_1(it: AcquiredRecords, out: bytearray) -> None:
 
 
 def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]:
-    it = new(PartitionData)
     size = len(view)
+    it = new(PartitionData)
     it.partition_index, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -653,7 +653,7 @@ def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionData.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -665,7 +665,7 @@ def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionData.acknowledge_error_message")
-        it.acknowledge_error_message = str(view[at:end], "utf-8", "replace")
+        it.acknowledge_error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.acknowledge_error_message = None
@@ -752,8 +752,8 @@ def write_PartitionData_1(it: PartitionData, out: bytearray, splices: Splices | 
 
 
 def read_ShareFetchableTopicResponse_1(view: memoryview, at: int) -> tuple[ShareFetchableTopicResponse, int]:
-    it = new(ShareFetchableTopicResponse)
     size = len(view)
+    it = new(ShareFetchableTopicResponse)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -790,8 +790,8 @@ def write_ShareFetchableTopicResponse_1(it: ShareFetchableTopicResponse, out: by
 
 
 def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
-    it = new(NodeEndpoint)
     size = len(view)
+    it = new(NodeEndpoint)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -800,7 +800,7 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("NodeEndpoint.host")
@@ -812,7 +812,7 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.rack")
-        it.rack = str(view[at:end], "utf-8", "replace")
+        it.rack = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack = None
@@ -850,8 +850,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
 
 
 def read_ShareFetchResponse_1(view: memoryview, at: int) -> tuple[ShareFetchResponse, int]:
-    it = new(ShareFetchResponse)
     size = len(view)
+    it = new(ShareFetchResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -860,7 +860,7 @@ def read_ShareFetchResponse_1(view: memoryview, at: int) -> tuple[ShareFetchResp
         end = at + n - 1
         if end > size:
             raise cut_short("ShareFetchResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

@@ -149,8 +149,8 @@ class ShareGroupDescribeResponse(Message):
 
 
 def read_ShareGroupDescribeRequest_1(view: memoryview, at: int) -> tuple[ShareGroupDescribeRequest, int]:
-    it = new(ShareGroupDescribeRequest)
     size = len(view)
+    it = new(ShareGroupDescribeRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -181,8 +181,8 @@ def write_ShareGroupDescribeRequest_1(it: ShareGroupDescribeRequest, out: bytear
 
 
 def read_TopicPartitions_1(view: memoryview, at: int) -> tuple[TopicPartitions, int]:
-    it = new(TopicPartitions)
     size = len(view)
+    it = new(TopicPartitions)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -191,7 +191,7 @@ def read_TopicPartitions_1(view: memoryview, at: int) -> tuple[TopicPartitions, 
         end = at + n - 1
         if end > size:
             raise cut_short("TopicPartitions.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicPartitions.topic_name")
@@ -239,8 +239,8 @@ def write_TopicPartitions_1(it: TopicPartitions, out: bytearray) -> None:
 
 
 def read_Assignment_1(view: memoryview, at: int) -> tuple[Assignment, int]:
-    it = new(Assignment)
     size = len(view)
+    it = new(Assignment)
     n = view[at]
     at += 1
     if n > 127:
@@ -276,8 +276,8 @@ def write_Assignment_1(it: Assignment, out: bytearray) -> None:
 
 
 def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
-    it = new(Member)
     size = len(view)
+    it = new(Member)
     n = view[at]
     at += 1
     if n > 127:
@@ -286,7 +286,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.member_id")
@@ -298,7 +298,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -310,7 +310,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.client_id")
@@ -322,7 +322,7 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.client_host")
@@ -391,8 +391,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
 
 
 def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -401,7 +401,7 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -413,7 +413,7 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -425,7 +425,7 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -437,7 +437,7 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.assignor_name")
-        it.assignor_name = str(view[at:end], "utf-8", "replace")
+        it.assignor_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.assignor_name")
@@ -510,8 +510,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_ShareGroupDescribeResponse_1(view: memoryview, at: int) -> tuple[ShareGroupDescribeResponse, int]:
-    it = new(ShareGroupDescribeResponse)
     size = len(view)
+    it = new(ShareGroupDescribeResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

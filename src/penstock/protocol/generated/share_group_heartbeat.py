@@ -109,8 +109,8 @@ class ShareGroupHeartbeatResponse(Message):
 
 
 def read_ShareGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
-    it = new(ShareGroupHeartbeatRequest)
     size = len(view)
+    it = new(ShareGroupHeartbeatRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -119,7 +119,7 @@ def read_ShareGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[ShareG
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupHeartbeatRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupHeartbeatRequest.group_id")
@@ -131,7 +131,7 @@ def read_ShareGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[ShareG
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupHeartbeatRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareGroupHeartbeatRequest.member_id")
@@ -143,7 +143,7 @@ def read_ShareGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[ShareG
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupHeartbeatRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -207,8 +207,8 @@ def write_ShareGroupHeartbeatRequest_1(it: ShareGroupHeartbeatRequest, out: byte
 
 
 def read_TopicPartitions_1(view: memoryview, at: int) -> tuple[TopicPartitions, int]:
-    it = new(TopicPartitions)
     size = len(view)
+    it = new(TopicPartitions)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -246,8 +246,8 @@ def write_TopicPartitions_1(it: TopicPartitions, out: bytearray) -> None:
 
 
 def read_Assignment_1(view: memoryview, at: int) -> tuple[Assignment, int]:
-    it = new(Assignment)
     size = len(view)
+    it = new(Assignment)
     n = view[at]
     at += 1
     if n > 127:
@@ -283,8 +283,8 @@ def write_Assignment_1(it: Assignment, out: bytearray) -> None:
 
 
 def read_ShareGroupHeartbeatResponse_1(view: memoryview, at: int) -> tuple[ShareGroupHeartbeatResponse, int]:
-    it = new(ShareGroupHeartbeatResponse)
     size = len(view)
+    it = new(ShareGroupHeartbeatResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -293,7 +293,7 @@ def read_ShareGroupHeartbeatResponse_1(view: memoryview, at: int) -> tuple[Share
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupHeartbeatResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -305,7 +305,7 @@ def read_ShareGroupHeartbeatResponse_1(view: memoryview, at: int) -> tuple[Share
         end = at + n - 1
         if end > size:
             raise cut_short("ShareGroupHeartbeatResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.member_id = None

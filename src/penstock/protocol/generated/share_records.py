@@ -154,15 +154,15 @@ class ShareUpdateValue(Message):
 
 
 def read_ShareSnapshotKey_0(view: memoryview, at: int) -> tuple[ShareSnapshotKey, int]:
-    it = new(ShareSnapshotKey)
     size = len(view)
+    it = new(ShareSnapshotKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ShareSnapshotKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareSnapshotKey.group_id")
@@ -195,8 +195,8 @@ def write_ShareSnapshotValueStateBatch_0(it: ShareSnapshotValueStateBatch, out: 
 
 
 def read_ShareSnapshotValue_0(view: memoryview, at: int) -> tuple[ShareSnapshotValue, int]:
-    it = new(ShareSnapshotValue)
     size = len(view)
+    it = new(ShareSnapshotValue)
     it.delivery_complete_count = -1
     it.snapshot_epoch, it.state_epoch, it.leader_epoch, it.start_offset, it.create_timestamp, it.write_timestamp, n = unpack_iiiqqqB(view, at)
     at += 37
@@ -244,30 +244,30 @@ def write_ShareSnapshotValue_0(it: ShareSnapshotValue, out: bytearray, splices: 
         write_ShareSnapshotValueStateBatch_0(share_snapshot_value_state_batch, out)
     if not (it.delivery_complete_count != -1):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.delivery_complete_count != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_i(it.delivery_complete_count)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.delivery_complete_count != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_i(it.delivery_complete_count)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ShareUpdateKey_0(view: memoryview, at: int) -> tuple[ShareUpdateKey, int]:
-    it = new(ShareUpdateKey)
     size = len(view)
+    it = new(ShareUpdateKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("ShareUpdateKey.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("ShareUpdateKey.group_id")
@@ -300,8 +300,8 @@ def write_ShareUpdateValueStateBatch_0(it: ShareUpdateValueStateBatch, out: byte
 
 
 def read_ShareUpdateValue_0(view: memoryview, at: int) -> tuple[ShareUpdateValue, int]:
-    it = new(ShareUpdateValue)
     size = len(view)
+    it = new(ShareUpdateValue)
     it.delivery_complete_count = -1
     it.snapshot_epoch, it.leader_epoch, it.start_offset, n = unpack_iiqB(view, at)
     at += 17
@@ -349,18 +349,18 @@ def write_ShareUpdateValue_0(it: ShareUpdateValue, out: bytearray, splices: Spli
         write_ShareUpdateValueStateBatch_0(share_update_value_state_batch, out)
     if not (it.delivery_complete_count != -1):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.delivery_complete_count != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_i(it.delivery_complete_count)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.delivery_complete_count != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_i(it.delivery_complete_count)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 ShareSnapshotKey.READERS = {

@@ -260,8 +260,8 @@ class StreamsGroupDescribeResponse(Message):
 
 
 def read_StreamsGroupDescribeRequest_0(view: memoryview, at: int) -> tuple[StreamsGroupDescribeRequest, int]:
-    it = new(StreamsGroupDescribeRequest)
     size = len(view)
+    it = new(StreamsGroupDescribeRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -292,8 +292,8 @@ def write_StreamsGroupDescribeRequest_0(it: StreamsGroupDescribeRequest, out: by
 
 
 def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
-    it = new(KeyValue)
     size = len(view)
+    it = new(KeyValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -302,7 +302,7 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("KeyValue.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("KeyValue.key")
@@ -314,7 +314,7 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("KeyValue.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("KeyValue.value")
@@ -346,8 +346,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
 
 
 def read_TopicInfo_0(view: memoryview, at: int) -> tuple[TopicInfo, int]:
-    it = new(TopicInfo)
     size = len(view)
+    it = new(TopicInfo)
     n = view[at]
     at += 1
     if n > 127:
@@ -356,7 +356,7 @@ def read_TopicInfo_0(view: memoryview, at: int) -> tuple[TopicInfo, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TopicInfo.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicInfo.name")
@@ -403,8 +403,8 @@ def write_TopicInfo_0(it: TopicInfo, out: bytearray) -> None:
 
 
 def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
-    it = new(Subtopology)
     size = len(view)
+    it = new(Subtopology)
     n = view[at]
     at += 1
     if n > 127:
@@ -413,7 +413,7 @@ def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Subtopology.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Subtopology.subtopology_id")
@@ -512,8 +512,8 @@ def write_Subtopology_0(it: Subtopology, out: bytearray) -> None:
 
 
 def read_Topology_0(view: memoryview, at: int) -> tuple[Topology, int]:
-    it = new(Topology)
     size = len(view)
+    it = new(Topology)
     it.epoch, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -554,8 +554,8 @@ def write_Topology_0(it: Topology, out: bytearray) -> None:
 
 
 def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
-    it = new(Endpoint)
     size = len(view)
+    it = new(Endpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -564,7 +564,7 @@ def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Endpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Endpoint.host")
@@ -589,8 +589,8 @@ def write_Endpoint_0(it: Endpoint, out: bytearray) -> None:
 
 
 def read_TaskOffset_0(view: memoryview, at: int) -> tuple[TaskOffset, int]:
-    it = new(TaskOffset)
     size = len(view)
+    it = new(TaskOffset)
     n = view[at]
     at += 1
     if n > 127:
@@ -599,7 +599,7 @@ def read_TaskOffset_0(view: memoryview, at: int) -> tuple[TaskOffset, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TaskOffset.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TaskOffset.subtopology_id")
@@ -624,8 +624,8 @@ def write_TaskOffset_0(it: TaskOffset, out: bytearray) -> None:
 
 
 def read_TaskIds_0(view: memoryview, at: int) -> tuple[TaskIds, int]:
-    it = new(TaskIds)
     size = len(view)
+    it = new(TaskIds)
     n = view[at]
     at += 1
     if n > 127:
@@ -634,7 +634,7 @@ def read_TaskIds_0(view: memoryview, at: int) -> tuple[TaskIds, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TaskIds.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TaskIds.subtopology_id")
@@ -681,8 +681,8 @@ def write_TaskIds_0(it: TaskIds, out: bytearray) -> None:
 
 
 def read_Assignment_0(view: memoryview, at: int) -> tuple[Assignment, int]:
-    it = new(Assignment)
     size = len(view)
+    it = new(Assignment)
     n = view[at]
     at += 1
     if n > 127:
@@ -760,8 +760,8 @@ def write_Assignment_0(it: Assignment, out: bytearray) -> None:
 
 
 def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
-    it = new(Member)
     size = len(view)
+    it = new(Member)
     n = view[at]
     at += 1
     if n > 127:
@@ -770,7 +770,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.member_id")
@@ -782,7 +782,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.instance_id")
-        it.instance_id = str(view[at:end], "utf-8", "replace")
+        it.instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.instance_id = None
@@ -794,7 +794,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -806,7 +806,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.client_id")
-        it.client_id = str(view[at:end], "utf-8", "replace")
+        it.client_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.client_id")
@@ -818,7 +818,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.client_host")
-        it.client_host = str(view[at:end], "utf-8", "replace")
+        it.client_host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.client_host")
@@ -830,7 +830,7 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Member.process_id")
-        it.process_id = str(view[at:end], "utf-8", "replace")
+        it.process_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Member.process_id")
@@ -978,8 +978,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
 
 
 def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, int]:
-    it = new(DescribedGroup)
     size = len(view)
+    it = new(DescribedGroup)
     it.error_code, n = unpack_hB(view, at)
     at += 3
     if n > 127:
@@ -988,7 +988,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -1000,7 +1000,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_id")
@@ -1012,7 +1012,7 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
         end = at + n - 1
         if end > size:
             raise cut_short("DescribedGroup.group_state")
-        it.group_state = str(view[at:end], "utf-8", "replace")
+        it.group_state = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("DescribedGroup.group_state")
@@ -1089,8 +1089,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
 
 
 def read_StreamsGroupDescribeResponse_0(view: memoryview, at: int) -> tuple[StreamsGroupDescribeResponse, int]:
-    it = new(StreamsGroupDescribeResponse)
     size = len(view)
+    it = new(StreamsGroupDescribeResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

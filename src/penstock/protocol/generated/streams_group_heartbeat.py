@@ -323,8 +323,8 @@ class StreamsGroupHeartbeatResponse(Message):
 
 
 def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
-    it = new(KeyValue)
     size = len(view)
+    it = new(KeyValue)
     n = view[at]
     at += 1
     if n > 127:
@@ -333,7 +333,7 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("KeyValue.key")
-        it.key = str(view[at:end], "utf-8", "replace")
+        it.key = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("KeyValue.key")
@@ -345,7 +345,7 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("KeyValue.value")
-        it.value = str(view[at:end], "utf-8", "replace")
+        it.value = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("KeyValue.value")
@@ -377,8 +377,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
 
 
 def read_TopicInfo_0(view: memoryview, at: int) -> tuple[TopicInfo, int]:
-    it = new(TopicInfo)
     size = len(view)
+    it = new(TopicInfo)
     n = view[at]
     at += 1
     if n > 127:
@@ -387,7 +387,7 @@ def read_TopicInfo_0(view: memoryview, at: int) -> tuple[TopicInfo, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TopicInfo.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicInfo.name")
@@ -434,8 +434,8 @@ def write_TopicInfo_0(it: TopicInfo, out: bytearray) -> None:
 
 
 def read_CopartitionGroup_0(view: memoryview, at: int) -> tuple[CopartitionGroup, int]:
-    it = new(CopartitionGroup)
     size = len(view)
+    it = new(CopartitionGroup)
     n = view[at]
     at += 1
     if n > 127:
@@ -498,8 +498,8 @@ def write_CopartitionGroup_0(it: CopartitionGroup, out: bytearray) -> None:
 
 
 def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
-    it = new(Subtopology)
     size = len(view)
+    it = new(Subtopology)
     n = view[at]
     at += 1
     if n > 127:
@@ -508,7 +508,7 @@ def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Subtopology.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Subtopology.subtopology_id")
@@ -644,8 +644,8 @@ def write_Subtopology_0(it: Subtopology, out: bytearray) -> None:
 
 
 def read_Topology_0(view: memoryview, at: int) -> tuple[Topology, int]:
-    it = new(Topology)
     size = len(view)
+    it = new(Topology)
     it.epoch, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -682,8 +682,8 @@ def write_Topology_0(it: Topology, out: bytearray) -> None:
 
 
 def read_StreamsGroupHeartbeatRequestTaskIds_0(view: memoryview, at: int) -> tuple[StreamsGroupHeartbeatRequestTaskIds, int]:
-    it = new(StreamsGroupHeartbeatRequestTaskIds)
     size = len(view)
+    it = new(StreamsGroupHeartbeatRequestTaskIds)
     n = view[at]
     at += 1
     if n > 127:
@@ -692,7 +692,7 @@ def read_StreamsGroupHeartbeatRequestTaskIds_0(view: memoryview, at: int) -> tup
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatRequestTaskIds.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupHeartbeatRequestTaskIds.subtopology_id")
@@ -739,8 +739,8 @@ def write_StreamsGroupHeartbeatRequestTaskIds_0(it: StreamsGroupHeartbeatRequest
 
 
 def read_StreamsGroupHeartbeatRequestEndpoint_0(view: memoryview, at: int) -> tuple[StreamsGroupHeartbeatRequestEndpoint, int]:
-    it = new(StreamsGroupHeartbeatRequestEndpoint)
     size = len(view)
+    it = new(StreamsGroupHeartbeatRequestEndpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -749,7 +749,7 @@ def read_StreamsGroupHeartbeatRequestEndpoint_0(view: memoryview, at: int) -> tu
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatRequestEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupHeartbeatRequestEndpoint.host")
@@ -774,8 +774,8 @@ def write_StreamsGroupHeartbeatRequestEndpoint_0(it: StreamsGroupHeartbeatReques
 
 
 def read_TaskOffset_0(view: memoryview, at: int) -> tuple[TaskOffset, int]:
-    it = new(TaskOffset)
     size = len(view)
+    it = new(TaskOffset)
     n = view[at]
     at += 1
     if n > 127:
@@ -784,7 +784,7 @@ def read_TaskOffset_0(view: memoryview, at: int) -> tuple[TaskOffset, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("TaskOffset.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TaskOffset.subtopology_id")
@@ -809,8 +809,8 @@ def write_TaskOffset_0(it: TaskOffset, out: bytearray) -> None:
 
 
 def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[StreamsGroupHeartbeatRequest, int]:
-    it = new(StreamsGroupHeartbeatRequest)
     size = len(view)
+    it = new(StreamsGroupHeartbeatRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -819,7 +819,7 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupHeartbeatRequest.group_id")
@@ -831,7 +831,7 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupHeartbeatRequest.member_id")
@@ -843,7 +843,7 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatRequest.instance_id")
-        it.instance_id = str(view[at:end], "utf-8", "replace")
+        it.instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.instance_id = None
@@ -855,7 +855,7 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatRequest.rack_id")
-        it.rack_id = str(view[at:end], "utf-8", "replace")
+        it.rack_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.rack_id = None
@@ -915,7 +915,7 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatRequest.process_id")
-        it.process_id = str(view[at:end], "utf-8", "replace")
+        it.process_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.process_id = None
@@ -1106,8 +1106,8 @@ def write_StreamsGroupHeartbeatRequest_0(it: StreamsGroupHeartbeatRequest, out: 
 
 
 def read_Status_0(view: memoryview, at: int) -> tuple[Status, int]:
-    it = new(Status)
     size = len(view)
+    it = new(Status)
     it.status_code, n = unpack_bB(view, at)
     at += 2
     if n > 127:
@@ -1116,7 +1116,7 @@ def read_Status_0(view: memoryview, at: int) -> tuple[Status, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Status.status_detail")
-        it.status_detail = str(view[at:end], "utf-8", "replace")
+        it.status_detail = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Status.status_detail")
@@ -1142,8 +1142,8 @@ def write_Status_0(it: Status, out: bytearray) -> None:
 
 
 def read_StreamsGroupHeartbeatResponseTaskIds_0(view: memoryview, at: int) -> tuple[StreamsGroupHeartbeatResponseTaskIds, int]:
-    it = new(StreamsGroupHeartbeatResponseTaskIds)
     size = len(view)
+    it = new(StreamsGroupHeartbeatResponseTaskIds)
     n = view[at]
     at += 1
     if n > 127:
@@ -1152,7 +1152,7 @@ def read_StreamsGroupHeartbeatResponseTaskIds_0(view: memoryview, at: int) -> tu
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatResponseTaskIds.subtopology_id")
-        it.subtopology_id = str(view[at:end], "utf-8", "replace")
+        it.subtopology_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupHeartbeatResponseTaskIds.subtopology_id")
@@ -1199,8 +1199,8 @@ def write_StreamsGroupHeartbeatResponseTaskIds_0(it: StreamsGroupHeartbeatRespon
 
 
 def read_StreamsGroupHeartbeatResponseEndpoint_0(view: memoryview, at: int) -> tuple[StreamsGroupHeartbeatResponseEndpoint, int]:
-    it = new(StreamsGroupHeartbeatResponseEndpoint)
     size = len(view)
+    it = new(StreamsGroupHeartbeatResponseEndpoint)
     n = view[at]
     at += 1
     if n > 127:
@@ -1209,7 +1209,7 @@ def read_StreamsGroupHeartbeatResponseEndpoint_0(view: memoryview, at: int) -> t
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatResponseEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupHeartbeatResponseEndpoint.host")
@@ -1234,8 +1234,8 @@ def write_StreamsGroupHeartbeatResponseEndpoint_0(it: StreamsGroupHeartbeatRespo
 
 
 def read_TopicPartition_0(view: memoryview, at: int) -> tuple[TopicPartition, int]:
-    it = new(TopicPartition)
     size = len(view)
+    it = new(TopicPartition)
     n = view[at]
     at += 1
     if n > 127:
@@ -1244,7 +1244,7 @@ def read_TopicPartition_0(view: memoryview, at: int) -> tuple[TopicPartition, in
         end = at + n - 1
         if end > size:
             raise cut_short("TopicPartition.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TopicPartition.topic")
@@ -1291,8 +1291,8 @@ def write_TopicPartition_0(it: TopicPartition, out: bytearray) -> None:
 
 
 def read_EndpointToPartitions_0(view: memoryview, at: int) -> tuple[EndpointToPartitions, int]:
-    it = new(EndpointToPartitions)
     size = len(view)
+    it = new(EndpointToPartitions)
     it.user_endpoint, at = read_StreamsGroupHeartbeatResponseEndpoint_0(view, at)
     n = view[at]
     at += 1
@@ -1351,8 +1351,8 @@ def write_EndpointToPartitions_0(it: EndpointToPartitions, out: bytearray) -> No
 
 
 def read_StreamsGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[StreamsGroupHeartbeatResponse, int]:
-    it = new(StreamsGroupHeartbeatResponse)
     size = len(view)
+    it = new(StreamsGroupHeartbeatResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -1361,7 +1361,7 @@ def read_StreamsGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[Str
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -1373,7 +1373,7 @@ def read_StreamsGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[Str
         end = at + n - 1
         if end > size:
             raise cut_short("StreamsGroupHeartbeatResponse.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("StreamsGroupHeartbeatResponse.member_id")

@@ -94,15 +94,15 @@ class SyncGroupResponse(Message):
 
 
 def read_SyncGroupRequestAssignment_0(view: memoryview, at: int) -> tuple[SyncGroupRequestAssignment, int]:
-    it = new(SyncGroupRequestAssignment)
     size = len(view)
+    it = new(SyncGroupRequestAssignment)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("SyncGroupRequestAssignment.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequestAssignment.member_id")
@@ -112,7 +112,7 @@ def read_SyncGroupRequestAssignment_0(view: memoryview, at: int) -> tuple[SyncGr
         end = at + n
         if end > size:
             raise cut_short("SyncGroupRequestAssignment.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SyncGroupRequestAssignment.assignment")
@@ -131,8 +131,8 @@ def write_SyncGroupRequestAssignment_0(it: SyncGroupRequestAssignment, out: byte
 
 
 def read_SyncGroupRequest_0(view: memoryview, at: int) -> tuple[SyncGroupRequest, int]:
-    it = new(SyncGroupRequest)
     size = len(view)
+    it = new(SyncGroupRequest)
     it.group_instance_id = None
     it.protocol_type = None
     it.protocol_name = None
@@ -142,7 +142,7 @@ def read_SyncGroupRequest_0(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n
         if end > size:
             raise cut_short("SyncGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequest.group_id")
@@ -152,7 +152,7 @@ def read_SyncGroupRequest_0(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n
         if end > size:
             raise cut_short("SyncGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequest.member_id")
@@ -188,8 +188,8 @@ def write_SyncGroupRequest_0(it: SyncGroupRequest, out: bytearray, splices: Spli
 
 
 def read_SyncGroupRequest_3(view: memoryview, at: int) -> tuple[SyncGroupRequest, int]:
-    it = new(SyncGroupRequest)
     size = len(view)
+    it = new(SyncGroupRequest)
     it.protocol_type = None
     it.protocol_name = None
     (n,) = unpack_h(view, at)
@@ -198,7 +198,7 @@ def read_SyncGroupRequest_3(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n
         if end > size:
             raise cut_short("SyncGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequest.group_id")
@@ -208,7 +208,7 @@ def read_SyncGroupRequest_3(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n
         if end > size:
             raise cut_short("SyncGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequest.member_id")
@@ -218,7 +218,7 @@ def read_SyncGroupRequest_3(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n
         if end > size:
             raise cut_short("SyncGroupRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -260,8 +260,8 @@ def write_SyncGroupRequest_3(it: SyncGroupRequest, out: bytearray, splices: Spli
 
 
 def read_SyncGroupRequestAssignment_4(view: memoryview, at: int) -> tuple[SyncGroupRequestAssignment, int]:
-    it = new(SyncGroupRequestAssignment)
     size = len(view)
+    it = new(SyncGroupRequestAssignment)
     n = view[at]
     at += 1
     if n > 127:
@@ -270,7 +270,7 @@ def read_SyncGroupRequestAssignment_4(view: memoryview, at: int) -> tuple[SyncGr
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequestAssignment.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequestAssignment.member_id")
@@ -282,7 +282,7 @@ def read_SyncGroupRequestAssignment_4(view: memoryview, at: int) -> tuple[SyncGr
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequestAssignment.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SyncGroupRequestAssignment.assignment")
@@ -314,8 +314,8 @@ def write_SyncGroupRequestAssignment_4(it: SyncGroupRequestAssignment, out: byte
 
 
 def read_SyncGroupRequest_4(view: memoryview, at: int) -> tuple[SyncGroupRequest, int]:
-    it = new(SyncGroupRequest)
     size = len(view)
+    it = new(SyncGroupRequest)
     it.protocol_type = None
     it.protocol_name = None
     n = view[at]
@@ -326,7 +326,7 @@ def read_SyncGroupRequest_4(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequest.group_id")
@@ -338,7 +338,7 @@ def read_SyncGroupRequest_4(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequest.member_id")
@@ -350,7 +350,7 @@ def read_SyncGroupRequest_4(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -415,8 +415,8 @@ def write_SyncGroupRequest_4(it: SyncGroupRequest, out: bytearray, splices: Spli
 
 
 def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest, int]:
-    it = new(SyncGroupRequest)
     size = len(view)
+    it = new(SyncGroupRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -425,7 +425,7 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequest.group_id")
@@ -437,7 +437,7 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("SyncGroupRequest.member_id")
@@ -449,7 +449,7 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -461,7 +461,7 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequest.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol_type = None
@@ -473,7 +473,7 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupRequest.protocol_name")
-        it.protocol_name = str(view[at:end], "utf-8", "replace")
+        it.protocol_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol_name = None
@@ -560,8 +560,8 @@ def write_SyncGroupRequest_5(it: SyncGroupRequest, out: bytearray, splices: Spli
 
 
 def read_SyncGroupResponse_0(view: memoryview, at: int) -> tuple[SyncGroupResponse, int]:
-    it = new(SyncGroupResponse)
     size = len(view)
+    it = new(SyncGroupResponse)
     it.throttle_time_ms = 0
     it.protocol_type = None
     it.protocol_name = None
@@ -571,7 +571,7 @@ def read_SyncGroupResponse_0(view: memoryview, at: int) -> tuple[SyncGroupRespon
         end = at + n
         if end > size:
             raise cut_short("SyncGroupResponse.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SyncGroupResponse.assignment")
@@ -586,8 +586,8 @@ def write_SyncGroupResponse_0(it: SyncGroupResponse, out: bytearray, splices: Sp
 
 
 def read_SyncGroupResponse_1(view: memoryview, at: int) -> tuple[SyncGroupResponse, int]:
-    it = new(SyncGroupResponse)
     size = len(view)
+    it = new(SyncGroupResponse)
     it.protocol_type = None
     it.protocol_name = None
     it.throttle_time_ms, it.error_code, n = unpack_ihi(view, at)
@@ -596,7 +596,7 @@ def read_SyncGroupResponse_1(view: memoryview, at: int) -> tuple[SyncGroupRespon
         end = at + n
         if end > size:
             raise cut_short("SyncGroupResponse.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SyncGroupResponse.assignment")
@@ -611,8 +611,8 @@ def write_SyncGroupResponse_1(it: SyncGroupResponse, out: bytearray, splices: Sp
 
 
 def read_SyncGroupResponse_4(view: memoryview, at: int) -> tuple[SyncGroupResponse, int]:
-    it = new(SyncGroupResponse)
     size = len(view)
+    it = new(SyncGroupResponse)
     it.protocol_type = None
     it.protocol_name = None
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
@@ -623,7 +623,7 @@ def read_SyncGroupResponse_4(view: memoryview, at: int) -> tuple[SyncGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupResponse.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SyncGroupResponse.assignment")
@@ -649,8 +649,8 @@ def write_SyncGroupResponse_4(it: SyncGroupResponse, out: bytearray, splices: Sp
 
 
 def read_SyncGroupResponse_5(view: memoryview, at: int) -> tuple[SyncGroupResponse, int]:
-    it = new(SyncGroupResponse)
     size = len(view)
+    it = new(SyncGroupResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -659,7 +659,7 @@ def read_SyncGroupResponse_5(view: memoryview, at: int) -> tuple[SyncGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupResponse.protocol_type")
-        it.protocol_type = str(view[at:end], "utf-8", "replace")
+        it.protocol_type = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol_type = None
@@ -671,7 +671,7 @@ def read_SyncGroupResponse_5(view: memoryview, at: int) -> tuple[SyncGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupResponse.protocol_name")
-        it.protocol_name = str(view[at:end], "utf-8", "replace")
+        it.protocol_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.protocol_name = None
@@ -683,7 +683,7 @@ def read_SyncGroupResponse_5(view: memoryview, at: int) -> tuple[SyncGroupRespon
         end = at + n - 1
         if end > size:
             raise cut_short("SyncGroupResponse.assignment")
-        it.assignment = bytes(view[at:end])
+        it.assignment = view[at:end].tobytes()
         at = end
     else:
         raise null_refused("SyncGroupResponse.assignment")

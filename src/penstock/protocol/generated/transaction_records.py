@@ -100,15 +100,15 @@ class TransactionLogValue(Message):
 
 
 def read_TransactionLogKey_0(view: memoryview, at: int) -> tuple[TransactionLogKey, int]:
-    it = new(TransactionLogKey)
     size = len(view)
+    it = new(TransactionLogKey)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("TransactionLogKey.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TransactionLogKey.transactional_id")
@@ -123,15 +123,15 @@ def write_TransactionLogKey_0(it: TransactionLogKey, out: bytearray, splices: Sp
 
 
 def read_PartitionsSchema_0(view: memoryview, at: int) -> tuple[PartitionsSchema, int]:
-    it = new(PartitionsSchema)
     size = len(view)
+    it = new(PartitionsSchema)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("PartitionsSchema.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("PartitionsSchema.topic")
@@ -162,8 +162,8 @@ def write_PartitionsSchema_0(it: PartitionsSchema, out: bytearray) -> None:
 
 
 def read_TransactionLogValue_0(view: memoryview, at: int) -> tuple[TransactionLogValue, int]:
-    it = new(TransactionLogValue)
     size = len(view)
+    it = new(TransactionLogValue)
     it.previous_producer_id = -1
     it.next_producer_id = -1
     it.next_producer_epoch = -1
@@ -205,8 +205,8 @@ def write_TransactionLogValue_0(it: TransactionLogValue, out: bytearray, splices
 
 
 def read_PartitionsSchema_1(view: memoryview, at: int) -> tuple[PartitionsSchema, int]:
-    it = new(PartitionsSchema)
     size = len(view)
+    it = new(PartitionsSchema)
     n = view[at]
     at += 1
     if n > 127:
@@ -215,7 +215,7 @@ def read_PartitionsSchema_1(view: memoryview, at: int) -> tuple[PartitionsSchema
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionsSchema.topic")
-        it.topic = str(view[at:end], "utf-8", "replace")
+        it.topic = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("PartitionsSchema.topic")
@@ -262,8 +262,8 @@ def write_PartitionsSchema_1(it: PartitionsSchema, out: bytearray) -> None:
 
 
 def read_TransactionLogValue_1(view: memoryview, at: int) -> tuple[TransactionLogValue, int]:
-    it = new(TransactionLogValue)
     size = len(view)
+    it = new(TransactionLogValue)
     it.previous_producer_id = -1
     it.next_producer_id = -1
     it.client_transaction_version = 0
@@ -328,39 +328,39 @@ def write_TransactionLogValue_1(it: TransactionLogValue, out: bytearray, splices
     out += pack_qq(it.transaction_last_update_timestamp_ms, it.transaction_start_timestamp_ms)
     if not (it.previous_producer_id != -1) and not (it.next_producer_id != -1) and not (it.client_transaction_version != 0) and not (it.next_producer_epoch != -1):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.previous_producer_id != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_q(it.previous_producer_id)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.next_producer_id != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_q(it.next_producer_id)
-        write_uvarint(tags, 1)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.client_transaction_version != 0:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_h(it.client_transaction_version)
-        write_uvarint(tags, 2)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    if it.next_producer_epoch != -1:
-        n_tags += 1
-        tag = bytearray()
-        tag += pack_h(it.next_producer_epoch)
-        write_uvarint(tags, 3)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.previous_producer_id != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.previous_producer_id)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.next_producer_id != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.next_producer_id)
+            write_uvarint(tags, 1)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.client_transaction_version != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_h(it.client_transaction_version)
+            write_uvarint(tags, 2)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        if it.next_producer_epoch != -1:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_h(it.next_producer_epoch)
+            write_uvarint(tags, 3)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 TransactionLogKey.READERS = {

@@ -142,8 +142,8 @@ class TxnOffsetCommitResponse(Message):
 
 
 def read_TxnOffsetCommitRequestPartition_0(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
-    it = new(TxnOffsetCommitRequestPartition)
     size = len(view)
+    it = new(TxnOffsetCommitRequestPartition)
     it.committed_leader_epoch = -1
     it.partition_index, it.committed_offset, n = unpack_iqh(view, at)
     at += 14
@@ -151,7 +151,7 @@ def read_TxnOffsetCommitRequestPartition_0(view: memoryview, at: int) -> tuple[T
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitRequestPartition.committed_metadata")
-        it.committed_metadata = str(view[at:end], "utf-8", "replace")
+        it.committed_metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.committed_metadata = None
@@ -170,15 +170,15 @@ def write_TxnOffsetCommitRequestPartition_0(it: TxnOffsetCommitRequestPartition,
 
 
 def read_TxnOffsetCommitRequestTopic_0(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
-    it = new(TxnOffsetCommitRequestTopic)
     size = len(view)
+    it = new(TxnOffsetCommitRequestTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequestTopic.name")
@@ -208,8 +208,8 @@ def write_TxnOffsetCommitRequestTopic_0(it: TxnOffsetCommitRequestTopic, out: by
 
 
 def read_TxnOffsetCommitRequest_0(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequest, int]:
-    it = new(TxnOffsetCommitRequest)
     size = len(view)
+    it = new(TxnOffsetCommitRequest)
     it.generation_id = -1
     it.member_id = ''
     it.group_instance_id = None
@@ -219,7 +219,7 @@ def read_TxnOffsetCommitRequest_0(view: memoryview, at: int) -> tuple[TxnOffsetC
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequest.transactional_id")
@@ -229,7 +229,7 @@ def read_TxnOffsetCommitRequest_0(view: memoryview, at: int) -> tuple[TxnOffsetC
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequest.group_id")
@@ -269,15 +269,15 @@ def write_TxnOffsetCommitRequest_0(it: TxnOffsetCommitRequest, out: bytearray, s
 
 
 def read_TxnOffsetCommitRequestPartition_2(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
-    it = new(TxnOffsetCommitRequestPartition)
     size = len(view)
+    it = new(TxnOffsetCommitRequestPartition)
     it.partition_index, it.committed_offset, it.committed_leader_epoch, n = unpack_iqih(view, at)
     at += 18
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitRequestPartition.committed_metadata")
-        it.committed_metadata = str(view[at:end], "utf-8", "replace")
+        it.committed_metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.committed_metadata = None
@@ -296,15 +296,15 @@ def write_TxnOffsetCommitRequestPartition_2(it: TxnOffsetCommitRequestPartition,
 
 
 def read_TxnOffsetCommitRequestTopic_2(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
-    it = new(TxnOffsetCommitRequestTopic)
     size = len(view)
+    it = new(TxnOffsetCommitRequestTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequestTopic.name")
@@ -334,8 +334,8 @@ def write_TxnOffsetCommitRequestTopic_2(it: TxnOffsetCommitRequestTopic, out: by
 
 
 def read_TxnOffsetCommitRequest_2(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequest, int]:
-    it = new(TxnOffsetCommitRequest)
     size = len(view)
+    it = new(TxnOffsetCommitRequest)
     it.generation_id = -1
     it.member_id = ''
     it.group_instance_id = None
@@ -345,7 +345,7 @@ def read_TxnOffsetCommitRequest_2(view: memoryview, at: int) -> tuple[TxnOffsetC
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequest.transactional_id")
@@ -355,7 +355,7 @@ def read_TxnOffsetCommitRequest_2(view: memoryview, at: int) -> tuple[TxnOffsetC
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequest.group_id")
@@ -395,8 +395,8 @@ def write_TxnOffsetCommitRequest_2(it: TxnOffsetCommitRequest, out: bytearray, s
 
 
 def read_TxnOffsetCommitRequestPartition_3(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
-    it = new(TxnOffsetCommitRequestPartition)
     size = len(view)
+    it = new(TxnOffsetCommitRequestPartition)
     it.partition_index, it.committed_offset, it.committed_leader_epoch, n = unpack_iqiB(view, at)
     at += 17
     if n > 127:
@@ -405,7 +405,7 @@ def read_TxnOffsetCommitRequestPartition_3(view: memoryview, at: int) -> tuple[T
         end = at + n - 1
         if end > size:
             raise cut_short("TxnOffsetCommitRequestPartition.committed_metadata")
-        it.committed_metadata = str(view[at:end], "utf-8", "replace")
+        it.committed_metadata = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.committed_metadata = None
@@ -435,8 +435,8 @@ def write_TxnOffsetCommitRequestPartition_3(it: TxnOffsetCommitRequestPartition,
 
 
 def read_TxnOffsetCommitRequestTopic_3(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
-    it = new(TxnOffsetCommitRequestTopic)
     size = len(view)
+    it = new(TxnOffsetCommitRequestTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -445,7 +445,7 @@ def read_TxnOffsetCommitRequestTopic_3(view: memoryview, at: int) -> tuple[TxnOf
         end = at + n - 1
         if end > size:
             raise cut_short("TxnOffsetCommitRequestTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequestTopic.name")
@@ -491,8 +491,8 @@ def write_TxnOffsetCommitRequestTopic_3(it: TxnOffsetCommitRequestTopic, out: by
 
 
 def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetCommitRequest, int]:
-    it = new(TxnOffsetCommitRequest)
     size = len(view)
+    it = new(TxnOffsetCommitRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -501,7 +501,7 @@ def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetC
         end = at + n - 1
         if end > size:
             raise cut_short("TxnOffsetCommitRequest.transactional_id")
-        it.transactional_id = str(view[at:end], "utf-8", "replace")
+        it.transactional_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequest.transactional_id")
@@ -513,7 +513,7 @@ def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetC
         end = at + n - 1
         if end > size:
             raise cut_short("TxnOffsetCommitRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequest.group_id")
@@ -525,7 +525,7 @@ def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetC
         end = at + n - 1
         if end > size:
             raise cut_short("TxnOffsetCommitRequest.member_id")
-        it.member_id = str(view[at:end], "utf-8", "replace")
+        it.member_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitRequest.member_id")
@@ -537,7 +537,7 @@ def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetC
         end = at + n - 1
         if end > size:
             raise cut_short("TxnOffsetCommitRequest.group_instance_id")
-        it.group_instance_id = str(view[at:end], "utf-8", "replace")
+        it.group_instance_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.group_instance_id = None
@@ -620,15 +620,15 @@ def write_TxnOffsetCommitResponsePartition_0(it: TxnOffsetCommitResponsePartitio
 
 
 def read_TxnOffsetCommitResponseTopic_0(view: memoryview, at: int) -> tuple[TxnOffsetCommitResponseTopic, int]:
-    it = new(TxnOffsetCommitResponseTopic)
     size = len(view)
+    it = new(TxnOffsetCommitResponseTopic)
     (n,) = unpack_h(view, at)
     at += 2
     if n >= 0:
         end = at + n
         if end > size:
             raise cut_short("TxnOffsetCommitResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitResponseTopic.name")
@@ -658,8 +658,8 @@ def write_TxnOffsetCommitResponseTopic_0(it: TxnOffsetCommitResponseTopic, out: 
 
 
 def read_TxnOffsetCommitResponse_0(view: memoryview, at: int) -> tuple[TxnOffsetCommitResponse, int]:
-    it = new(TxnOffsetCommitResponse)
     size = len(view)
+    it = new(TxnOffsetCommitResponse)
     it.throttle_time_ms, n = unpack_ii(view, at)
     at += 8
     if n < 0:
@@ -697,8 +697,8 @@ def write_TxnOffsetCommitResponsePartition_3(it: TxnOffsetCommitResponsePartitio
 
 
 def read_TxnOffsetCommitResponseTopic_3(view: memoryview, at: int) -> tuple[TxnOffsetCommitResponseTopic, int]:
-    it = new(TxnOffsetCommitResponseTopic)
     size = len(view)
+    it = new(TxnOffsetCommitResponseTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -707,7 +707,7 @@ def read_TxnOffsetCommitResponseTopic_3(view: memoryview, at: int) -> tuple[TxnO
         end = at + n - 1
         if end > size:
             raise cut_short("TxnOffsetCommitResponseTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("TxnOffsetCommitResponseTopic.name")
@@ -753,8 +753,8 @@ def write_TxnOffsetCommitResponseTopic_3(it: TxnOffsetCommitResponseTopic, out: 
 
 
 def read_TxnOffsetCommitResponse_3(view: memoryview, at: int) -> tuple[TxnOffsetCommitResponse, int]:
-    it = new(TxnOffsetCommitResponse)
     size = len(view)
+    it = new(TxnOffsetCommitResponse)
     it.throttle_time_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:

@@ -68,8 +68,8 @@ def write_UnregisterBrokerRequest_0(it: UnregisterBrokerRequest, out: bytearray,
 
 
 def read_UnregisterBrokerResponse_0(view: memoryview, at: int) -> tuple[UnregisterBrokerResponse, int]:
-    it = new(UnregisterBrokerResponse)
     size = len(view)
+    it = new(UnregisterBrokerResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -78,7 +78,7 @@ def read_UnregisterBrokerResponse_0(view: memoryview, at: int) -> tuple[Unregist
         end = at + n - 1
         if end > size:
             raise cut_short("UnregisterBrokerResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

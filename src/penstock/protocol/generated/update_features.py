@@ -104,8 +104,8 @@ class UpdateFeaturesResponse(Message):
 
 
 def read_FeatureUpdateKey_0(view: memoryview, at: int) -> tuple[FeatureUpdateKey, int]:
-    it = new(FeatureUpdateKey)
     size = len(view)
+    it = new(FeatureUpdateKey)
     it.upgrade_type = 1
     n = view[at]
     at += 1
@@ -115,7 +115,7 @@ def read_FeatureUpdateKey_0(view: memoryview, at: int) -> tuple[FeatureUpdateKey
         end = at + n - 1
         if end > size:
             raise cut_short("FeatureUpdateKey.feature")
-        it.feature = str(view[at:end], "utf-8", "replace")
+        it.feature = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FeatureUpdateKey.feature")
@@ -142,8 +142,8 @@ def write_FeatureUpdateKey_0(it: FeatureUpdateKey, out: bytearray) -> None:
 
 
 def read_UpdateFeaturesRequest_0(view: memoryview, at: int) -> tuple[UpdateFeaturesRequest, int]:
-    it = new(UpdateFeaturesRequest)
     size = len(view)
+    it = new(UpdateFeaturesRequest)
     it.validate_only = False
     it.timeout_ms, n = unpack_iB(view, at)
     at += 5
@@ -183,8 +183,8 @@ def write_UpdateFeaturesRequest_0(it: UpdateFeaturesRequest, out: bytearray, spl
 
 
 def read_FeatureUpdateKey_1(view: memoryview, at: int) -> tuple[FeatureUpdateKey, int]:
-    it = new(FeatureUpdateKey)
     size = len(view)
+    it = new(FeatureUpdateKey)
     it.allow_downgrade = False
     n = view[at]
     at += 1
@@ -194,7 +194,7 @@ def read_FeatureUpdateKey_1(view: memoryview, at: int) -> tuple[FeatureUpdateKey
         end = at + n - 1
         if end > size:
             raise cut_short("FeatureUpdateKey.feature")
-        it.feature = str(view[at:end], "utf-8", "replace")
+        it.feature = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("FeatureUpdateKey.feature")
@@ -221,8 +221,8 @@ def write_FeatureUpdateKey_1(it: FeatureUpdateKey, out: bytearray) -> None:
 
 
 def read_UpdateFeaturesRequest_1(view: memoryview, at: int) -> tuple[UpdateFeaturesRequest, int]:
-    it = new(UpdateFeaturesRequest)
     size = len(view)
+    it = new(UpdateFeaturesRequest)
     it.timeout_ms, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -259,8 +259,8 @@ def write_UpdateFeaturesRequest_1(it: UpdateFeaturesRequest, out: bytearray, spl
 
 
 def read_UpdatableFeatureResult_0(view: memoryview, at: int) -> tuple[UpdatableFeatureResult, int]:
-    it = new(UpdatableFeatureResult)
     size = len(view)
+    it = new(UpdatableFeatureResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -269,7 +269,7 @@ def read_UpdatableFeatureResult_0(view: memoryview, at: int) -> tuple[UpdatableF
         end = at + n - 1
         if end > size:
             raise cut_short("UpdatableFeatureResult.feature")
-        it.feature = str(view[at:end], "utf-8", "replace")
+        it.feature = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("UpdatableFeatureResult.feature")
@@ -281,7 +281,7 @@ def read_UpdatableFeatureResult_0(view: memoryview, at: int) -> tuple[UpdatableF
         end = at + n - 1
         if end > size:
             raise cut_short("UpdatableFeatureResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -318,8 +318,8 @@ def write_UpdatableFeatureResult_0(it: UpdatableFeatureResult, out: bytearray) -
 
 
 def read_UpdateFeaturesResponse_0(view: memoryview, at: int) -> tuple[UpdateFeaturesResponse, int]:
-    it = new(UpdateFeaturesResponse)
     size = len(view)
+    it = new(UpdateFeaturesResponse)
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -328,7 +328,7 @@ def read_UpdateFeaturesResponse_0(view: memoryview, at: int) -> tuple[UpdateFeat
         end = at + n - 1
         if end > size:
             raise cut_short("UpdateFeaturesResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -379,8 +379,8 @@ def write_UpdateFeaturesResponse_0(it: UpdateFeaturesResponse, out: bytearray, s
 
 
 def read_UpdateFeaturesResponse_2(view: memoryview, at: int) -> tuple[UpdateFeaturesResponse, int]:
-    it = new(UpdateFeaturesResponse)
     size = len(view)
+    it = new(UpdateFeaturesResponse)
     it.results = []
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -390,7 +390,7 @@ def read_UpdateFeaturesResponse_2(view: memoryview, at: int) -> tuple[UpdateFeat
         end = at + n - 1
         if end > size:
             raise cut_short("UpdateFeaturesResponse.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None

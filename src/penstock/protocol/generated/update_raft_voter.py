@@ -121,8 +121,8 @@ class UpdateRaftVoterResponse(Message):
 
 
 def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
-    it = new(Listener)
     size = len(view)
+    it = new(Listener)
     n = view[at]
     at += 1
     if n > 127:
@@ -131,7 +131,7 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.name")
@@ -143,7 +143,7 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("Listener.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("Listener.host")
@@ -190,8 +190,8 @@ def write_KRaftVersionFeature_0(it: KRaftVersionFeature, out: bytearray) -> None
 
 
 def read_UpdateRaftVoterRequest_0(view: memoryview, at: int) -> tuple[UpdateRaftVoterRequest, int]:
-    it = new(UpdateRaftVoterRequest)
     size = len(view)
+    it = new(UpdateRaftVoterRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -200,7 +200,7 @@ def read_UpdateRaftVoterRequest_0(view: memoryview, at: int) -> tuple[UpdateRaft
         end = at + n - 1
         if end > size:
             raise cut_short("UpdateRaftVoterRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -253,8 +253,8 @@ def write_UpdateRaftVoterRequest_0(it: UpdateRaftVoterRequest, out: bytearray, s
 
 
 def read_CurrentLeader_0(view: memoryview, at: int) -> tuple[CurrentLeader, int]:
-    it = new(CurrentLeader)
     size = len(view)
+    it = new(CurrentLeader)
     it.leader_id, it.leader_epoch, n = unpack_iiB(view, at)
     at += 9
     if n > 127:
@@ -263,7 +263,7 @@ def read_CurrentLeader_0(view: memoryview, at: int) -> tuple[CurrentLeader, int]
         end = at + n - 1
         if end > size:
             raise cut_short("CurrentLeader.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("CurrentLeader.host")
@@ -289,8 +289,8 @@ def write_CurrentLeader_0(it: CurrentLeader, out: bytearray) -> None:
 
 
 def read_UpdateRaftVoterResponse_0(view: memoryview, at: int) -> tuple[UpdateRaftVoterResponse, int]:
-    it = new(UpdateRaftVoterResponse)
     size = len(view)
+    it = new(UpdateRaftVoterResponse)
     it.current_leader = None
     it.throttle_time_ms, it.error_code, n = unpack_ihB(view, at)
     at += 7
@@ -316,18 +316,18 @@ def write_UpdateRaftVoterResponse_0(it: UpdateRaftVoterResponse, out: bytearray,
     out += pack_ih(it.throttle_time_ms, it.error_code)
     if it.current_leader is None:
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.current_leader is not None and it.current_leader != CurrentLeader():
-        n_tags += 1
-        tag = bytearray()
-        write_CurrentLeader_0(it.current_leader, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.current_leader is not None and it.current_leader != CurrentLeader():
+            n_tags += 1
+            tag = bytearray()
+            write_CurrentLeader_0(it.current_leader, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 UpdateRaftVoterRequest.READERS = {

@@ -178,8 +178,8 @@ def write_VoteRequestPartitionData_0(it: VoteRequestPartitionData, out: bytearra
 
 
 def read_VoteRequestTopicData_0(view: memoryview, at: int) -> tuple[VoteRequestTopicData, int]:
-    it = new(VoteRequestTopicData)
     size = len(view)
+    it = new(VoteRequestTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -188,7 +188,7 @@ def read_VoteRequestTopicData_0(view: memoryview, at: int) -> tuple[VoteRequestT
         end = at + n - 1
         if end > size:
             raise cut_short("VoteRequestTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("VoteRequestTopicData.topic_name")
@@ -234,8 +234,8 @@ def write_VoteRequestTopicData_0(it: VoteRequestTopicData, out: bytearray) -> No
 
 
 def read_VoteRequest_0(view: memoryview, at: int) -> tuple[VoteRequest, int]:
-    it = new(VoteRequest)
     size = len(view)
+    it = new(VoteRequest)
     it.voter_id = -1
     n = view[at]
     at += 1
@@ -245,7 +245,7 @@ def read_VoteRequest_0(view: memoryview, at: int) -> tuple[VoteRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("VoteRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -313,8 +313,8 @@ def write_VoteRequestPartitionData_1(it: VoteRequestPartitionData, out: bytearra
 
 
 def read_VoteRequestTopicData_1(view: memoryview, at: int) -> tuple[VoteRequestTopicData, int]:
-    it = new(VoteRequestTopicData)
     size = len(view)
+    it = new(VoteRequestTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -323,7 +323,7 @@ def read_VoteRequestTopicData_1(view: memoryview, at: int) -> tuple[VoteRequestT
         end = at + n - 1
         if end > size:
             raise cut_short("VoteRequestTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("VoteRequestTopicData.topic_name")
@@ -369,8 +369,8 @@ def write_VoteRequestTopicData_1(it: VoteRequestTopicData, out: bytearray) -> No
 
 
 def read_VoteRequest_1(view: memoryview, at: int) -> tuple[VoteRequest, int]:
-    it = new(VoteRequest)
     size = len(view)
+    it = new(VoteRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -379,7 +379,7 @@ def read_VoteRequest_1(view: memoryview, at: int) -> tuple[VoteRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("VoteRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -445,8 +445,8 @@ def write_VoteRequestPartitionData_2(it: VoteRequestPartitionData, out: bytearra
 
 
 def read_VoteRequestTopicData_2(view: memoryview, at: int) -> tuple[VoteRequestTopicData, int]:
-    it = new(VoteRequestTopicData)
     size = len(view)
+    it = new(VoteRequestTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -455,7 +455,7 @@ def read_VoteRequestTopicData_2(view: memoryview, at: int) -> tuple[VoteRequestT
         end = at + n - 1
         if end > size:
             raise cut_short("VoteRequestTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("VoteRequestTopicData.topic_name")
@@ -501,8 +501,8 @@ def write_VoteRequestTopicData_2(it: VoteRequestTopicData, out: bytearray) -> No
 
 
 def read_VoteRequest_2(view: memoryview, at: int) -> tuple[VoteRequest, int]:
-    it = new(VoteRequest)
     size = len(view)
+    it = new(VoteRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -511,7 +511,7 @@ def read_VoteRequest_2(view: memoryview, at: int) -> tuple[VoteRequest, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("VoteRequest.cluster_id")
-        it.cluster_id = str(view[at:end], "utf-8", "replace")
+        it.cluster_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.cluster_id = None
@@ -577,8 +577,8 @@ def write_VoteResponsePartitionData_0(it: VoteResponsePartitionData, out: bytear
 
 
 def read_VoteResponseTopicData_0(view: memoryview, at: int) -> tuple[VoteResponseTopicData, int]:
-    it = new(VoteResponseTopicData)
     size = len(view)
+    it = new(VoteResponseTopicData)
     n = view[at]
     at += 1
     if n > 127:
@@ -587,7 +587,7 @@ def read_VoteResponseTopicData_0(view: memoryview, at: int) -> tuple[VoteRespons
         end = at + n - 1
         if end > size:
             raise cut_short("VoteResponseTopicData.topic_name")
-        it.topic_name = str(view[at:end], "utf-8", "replace")
+        it.topic_name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("VoteResponseTopicData.topic_name")
@@ -633,8 +633,8 @@ def write_VoteResponseTopicData_0(it: VoteResponseTopicData, out: bytearray) -> 
 
 
 def read_VoteResponse_0(view: memoryview, at: int) -> tuple[VoteResponse, int]:
-    it = new(VoteResponse)
     size = len(view)
+    it = new(VoteResponse)
     it.node_endpoints = []
     it.error_code, n = unpack_hB(view, at)
     at += 3
@@ -674,8 +674,8 @@ def write_VoteResponse_0(it: VoteResponse, out: bytearray, splices: Splices | No
 
 
 def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
-    it = new(NodeEndpoint)
     size = len(view)
+    it = new(NodeEndpoint)
     it.node_id, n = unpack_iB(view, at)
     at += 5
     if n > 127:
@@ -684,7 +684,7 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
         end = at + n - 1
         if end > size:
             raise cut_short("NodeEndpoint.host")
-        it.host = str(view[at:end], "utf-8", "replace")
+        it.host = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("NodeEndpoint.host")
@@ -710,8 +710,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
 
 
 def read_VoteResponse_1(view: memoryview, at: int) -> tuple[VoteResponse, int]:
-    it = new(VoteResponse)
     size = len(view)
+    it = new(VoteResponse)
     it.node_endpoints = []
     it.error_code, n = unpack_hB(view, at)
     at += 3
@@ -771,24 +771,24 @@ def write_VoteResponse_1(it: VoteResponse, out: bytearray, splices: Splices | No
         write_VoteResponseTopicData_0(vote_response_topic_data, out)
     if not (it.node_endpoints):
         out.append(0)
-        return
-    n_tags = 0
-    tags = bytearray()
-    if it.node_endpoints:
-        n_tags += 1
-        tag = bytearray()
-        n = len(it.node_endpoints) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            write_uvarint(tag, n)
-        for node_endpoint in it.node_endpoints:
-            write_NodeEndpoint_1(node_endpoint, tag)
-        write_uvarint(tags, 0)
-        write_uvarint(tags, len(tag))
-        tags += tag
-    write_uvarint(out, n_tags)
-    out += tags
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.node_endpoints:
+            n_tags += 1
+            tag = bytearray()
+            n = len(it.node_endpoints) + 1
+            if n < 128:
+                tag.append(n)
+            else:
+                write_uvarint(tag, n)
+            for node_endpoint in it.node_endpoints:
+                write_NodeEndpoint_1(node_endpoint, tag)
+            write_uvarint(tags, 0)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 VoteRequest.READERS = {

@@ -157,8 +157,8 @@ def write_StateBatch_0(it: StateBatch, out: bytearray) -> None:
 
 
 def read_PartitionData_0(view: memoryview, at: int) -> tuple[PartitionData, int]:
-    it = new(PartitionData)
     size = len(view)
+    it = new(PartitionData)
     it.delivery_complete_count = -1
     it.partition, it.state_epoch, it.leader_epoch, it.start_offset, n = unpack_iiiqB(view, at)
     at += 21
@@ -196,8 +196,8 @@ def write_PartitionData_0(it: PartitionData, out: bytearray) -> None:
 
 
 def read_WriteStateData_0(view: memoryview, at: int) -> tuple[WriteStateData, int]:
-    it = new(WriteStateData)
     size = len(view)
+    it = new(WriteStateData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -234,8 +234,8 @@ def write_WriteStateData_0(it: WriteStateData, out: bytearray) -> None:
 
 
 def read_WriteShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[WriteShareGroupStateRequest, int]:
-    it = new(WriteShareGroupStateRequest)
     size = len(view)
+    it = new(WriteShareGroupStateRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -244,7 +244,7 @@ def read_WriteShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[Write
         end = at + n - 1
         if end > size:
             raise cut_short("WriteShareGroupStateRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("WriteShareGroupStateRequest.group_id")
@@ -290,8 +290,8 @@ def write_WriteShareGroupStateRequest_0(it: WriteShareGroupStateRequest, out: by
 
 
 def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]:
-    it = new(PartitionData)
     size = len(view)
+    it = new(PartitionData)
     it.partition, it.state_epoch, it.leader_epoch, it.start_offset, it.delivery_complete_count, n = unpack_iiiqiB(view, at)
     at += 25
     if n > 127:
@@ -328,8 +328,8 @@ def write_PartitionData_1(it: PartitionData, out: bytearray) -> None:
 
 
 def read_WriteStateData_1(view: memoryview, at: int) -> tuple[WriteStateData, int]:
-    it = new(WriteStateData)
     size = len(view)
+    it = new(WriteStateData)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -366,8 +366,8 @@ def write_WriteStateData_1(it: WriteStateData, out: bytearray) -> None:
 
 
 def read_WriteShareGroupStateRequest_1(view: memoryview, at: int) -> tuple[WriteShareGroupStateRequest, int]:
-    it = new(WriteShareGroupStateRequest)
     size = len(view)
+    it = new(WriteShareGroupStateRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -376,7 +376,7 @@ def read_WriteShareGroupStateRequest_1(view: memoryview, at: int) -> tuple[Write
         end = at + n - 1
         if end > size:
             raise cut_short("WriteShareGroupStateRequest.group_id")
-        it.group_id = str(view[at:end], "utf-8", "replace")
+        it.group_id = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("WriteShareGroupStateRequest.group_id")
@@ -422,8 +422,8 @@ def write_WriteShareGroupStateRequest_1(it: WriteShareGroupStateRequest, out: by
 
 
 def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, int]:
-    it = new(PartitionResult)
     size = len(view)
+    it = new(PartitionResult)
     it.partition, it.error_code, n = unpack_ihB(view, at)
     at += 7
     if n > 127:
@@ -432,7 +432,7 @@ def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, 
         end = at + n - 1
         if end > size:
             raise cut_short("PartitionResult.error_message")
-        it.error_message = str(view[at:end], "utf-8", "replace")
+        it.error_message = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         it.error_message = None
@@ -462,8 +462,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
 
 
 def read_WriteStateResult_0(view: memoryview, at: int) -> tuple[WriteStateResult, int]:
-    it = new(WriteStateResult)
     size = len(view)
+    it = new(WriteStateResult)
     it.topic_id, n = unpack_uB(view, at)
     at += 17
     if n > 127:
@@ -500,8 +500,8 @@ def write_WriteStateResult_0(it: WriteStateResult, out: bytearray) -> None:
 
 
 def read_WriteShareGroupStateResponse_0(view: memoryview, at: int) -> tuple[WriteShareGroupStateResponse, int]:
-    it = new(WriteShareGroupStateResponse)
     size = len(view)
+    it = new(WriteShareGroupStateResponse)
     n = view[at]
     at += 1
     if n > 127:

@@ -136,8 +136,8 @@ class WriteTxnMarkersResponse(Message):
 
 
 def read_WritableTxnMarkerTopic_1(view: memoryview, at: int) -> tuple[WritableTxnMarkerTopic, int]:
-    it = new(WritableTxnMarkerTopic)
     size = len(view)
+    it = new(WritableTxnMarkerTopic)
     n = view[at]
     at += 1
     if n > 127:
@@ -146,7 +146,7 @@ def read_WritableTxnMarkerTopic_1(view: memoryview, at: int) -> tuple[WritableTx
         end = at + n - 1
         if end > size:
             raise cut_short("WritableTxnMarkerTopic.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("WritableTxnMarkerTopic.name")
@@ -193,8 +193,8 @@ def write_WritableTxnMarkerTopic_1(it: WritableTxnMarkerTopic, out: bytearray) -
 
 
 def read_WritableTxnMarker_1(view: memoryview, at: int) -> tuple[WritableTxnMarker, int]:
-    it = new(WritableTxnMarker)
     size = len(view)
+    it = new(WritableTxnMarker)
     it.transaction_version = 0
     it.producer_id, it.producer_epoch, it.transaction_result, n = unpack_qhtB(view, at)
     at += 12
@@ -232,8 +232,8 @@ def write_WritableTxnMarker_1(it: WritableTxnMarker, out: bytearray) -> None:
 
 
 def read_WriteTxnMarkersRequest_1(view: memoryview, at: int) -> tuple[WriteTxnMarkersRequest, int]:
-    it = new(WriteTxnMarkersRequest)
     size = len(view)
+    it = new(WriteTxnMarkersRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -269,8 +269,8 @@ def write_WriteTxnMarkersRequest_1(it: WriteTxnMarkersRequest, out: bytearray, s
 
 
 def read_WritableTxnMarker_2(view: memoryview, at: int) -> tuple[WritableTxnMarker, int]:
-    it = new(WritableTxnMarker)
     size = len(view)
+    it = new(WritableTxnMarker)
     it.producer_id, it.producer_epoch, it.transaction_result, n = unpack_qhtB(view, at)
     at += 12
     if n > 127:
@@ -307,8 +307,8 @@ def write_WritableTxnMarker_2(it: WritableTxnMarker, out: bytearray) -> None:
 
 
 def read_WriteTxnMarkersRequest_2(view: memoryview, at: int) -> tuple[WriteTxnMarkersRequest, int]:
-    it = new(WriteTxnMarkersRequest)
     size = len(view)
+    it = new(WriteTxnMarkersRequest)
     n = view[at]
     at += 1
     if n > 127:
@@ -359,8 +359,8 @@ def write_WritableTxnMarkerPartitionResult_1(it: WritableTxnMarkerPartitionResul
 
 
 def read_WritableTxnMarkerTopicResult_1(view: memoryview, at: int) -> tuple[WritableTxnMarkerTopicResult, int]:
-    it = new(WritableTxnMarkerTopicResult)
     size = len(view)
+    it = new(WritableTxnMarkerTopicResult)
     n = view[at]
     at += 1
     if n > 127:
@@ -369,7 +369,7 @@ def read_WritableTxnMarkerTopicResult_1(view: memoryview, at: int) -> tuple[Writ
         end = at + n - 1
         if end > size:
             raise cut_short("WritableTxnMarkerTopicResult.name")
-        it.name = str(view[at:end], "utf-8", "replace")
+        it.name = view[at:end].tobytes().decode("utf-8", "replace")
         at = end
     else:
         raise null_refused("WritableTxnMarkerTopicResult.name")
@@ -415,8 +415,8 @@ def write_WritableTxnMarkerTopicResult_1(it: WritableTxnMarkerTopicResult, out: 
 
 
 def read_WritableTxnMarkerResult_1(view: memoryview, at: int) -> tuple[WritableTxnMarkerResult, int]:
-    it = new(WritableTxnMarkerResult)
     size = len(view)
+    it = new(WritableTxnMarkerResult)
     it.producer_id, n = unpack_qB(view, at)
     at += 9
     if n > 127:
@@ -453,8 +453,8 @@ def write_WritableTxnMarkerResult_1(it: WritableTxnMarkerResult, out: bytearray)
 
 
 def read_WriteTxnMarkersResponse_1(view: memoryview, at: int) -> tuple[WriteTxnMarkersResponse, int]:
-    it = new(WriteTxnMarkersResponse)
     size = len(view)
+    it = new(WriteTxnMarkersResponse)
     n = view[at]
     at += 1
     if n > 127:
