@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import ProtocolError
-from tests.property.protocol_messages import messages
 from tests.unit.protocol.catalogue import Entry, catalogue
 from tests.unit.protocol.filling import Fill
+from tests.unit.protocol.strategies import messages
 
 ALL = sorted(catalogue())
 QUICK = settings(

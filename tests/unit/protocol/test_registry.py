@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from codegen.names import snake
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.message import Message
@@ -42,3 +45,12 @@ def test_listeners_have_the_apis_that_kafka_gives_them() -> None:
 
 def test_the_removed_zookeeper_apis_are_gone() -> None:
     assert not {4, 5, 6, 7} & set(API)
+
+
+def test_knowing_the_apis_does_not_load_their_codecs() -> None:
+    code = (
+        "import sys, penstock.protocol.headers;"
+        "print([it for it in sys.modules if it.startswith('penstock.protocol.generated.')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "['penstock.protocol.generated.api_table']"
