@@ -37,7 +37,9 @@ from penstock.records.record import Record, iterate
 from penstock.storage.compaction_map import OffsetMap
 from penstock.storage.txn_index import AbortedTxn
 
-RECORDS_PER_BREATH = 256
+RECORDS_PER_BREATH = 64
+BREATH_EVERY_S = 0.001
+BREATH_S = 0.00002
 
 
 class ActiveProducer(NamedTuple):
@@ -108,11 +110,31 @@ class TxnTracker:
             self._aborted.setdefault(txn.producer_id, txn)
 
 
-def note_keys(offsets: OffsetMap, batch: Bytes, head: BatchHead, start: int, size_max: int) -> bool:
+class Breath:
+    """Lets the event loop have the interpreter about once a millisecond of our work.
+
+    A real pause, however short: a thread that merely offers the interpreter takes it back before
+    the other has woken up, and then keeps it for Python's whole switch interval.
+    """
+
+    __slots__ = ("_due",)
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def take(self) -> None:
+        if time.monotonic() >= self._due:
+            time.sleep(BREATH_S)
+            self._due = time.monotonic() + BREATH_EVERY_S
+
+
+def note_keys(
+    offsets: OffsetMap, batch: Bytes, head: BatchHead, start: int, size_max: int, breath: Breath
+) -> bool:
     """Enter the keys of a data batch from offset `start` on; False if the map became full."""
     for number, record in enumerate(iterate(batch, 0, size_max, head)):
         if number % RECORDS_PER_BREATH == 0:
-            _breathe()
+            breath.take()
         key = record.key
         if key is not None and record.offset >= start:
             if offsets.is_full:
@@ -124,9 +146,10 @@ def note_keys(offsets: OffsetMap, batch: Bytes, head: BatchHead, start: int, siz
 class BatchFilter:
     """Makes each batch of a segment into what stays of it."""
 
-    __slots__ = ("_offsets", "_round", "_txns")
+    __slots__ = ("_breath", "_offsets", "_round", "_txns")
 
-    def __init__(self, offsets: OffsetMap, txns: TxnTracker, round_: Round) -> None:
+    def __init__(self, offsets: OffsetMap, txns: TxnTracker, round_: Round, breath: Breath) -> None:
+        self._breath = breath
         self._offsets = offsets
         self._txns = txns
         self._round = round_
@@ -175,7 +198,7 @@ class BatchFilter:
         has_tombstone = False
         for number, record in enumerate(iterate(batch, 0, self._round.size_max, head)):
             if number % RECORDS_PER_BREATH == 0:
-                _breathe()
+                self._breath.take()
             if self._stays(record, tombstones_stay):
                 kept.append(record)
                 has_tombstone = has_tombstone or record.value is None
@@ -212,8 +235,3 @@ class BatchFilter:
         for record in records:
             builder.append_record(record)
         return builder.build(last_offset=head.last_offset)
-
-
-def _breathe() -> None:
-    """Let the event loop have the interpreter: it must not wait for a whole batch of ours."""
-    time.sleep(0)

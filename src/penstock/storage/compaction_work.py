@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.records.batch import CONTROL, HEAD_SIZE, MAGIC, BatchHead, crc_of, read_head
 from penstock.storage import names
-from penstock.storage.compaction_filter import BatchFilter, Round, TxnTracker, note_keys
+from penstock.storage.compaction_filter import BatchFilter, Breath, Round, TxnTracker, note_keys
 from penstock.storage.compaction_map import OffsetMap
 from penstock.storage.compaction_plan import Plan, sealed_segments
 from penstock.storage.segment import Segment
@@ -48,6 +48,7 @@ class CompactionWork:
         self.cancelled = False
         self.bytes_written = 0
         self._pace = pace
+        self._breath = Breath()
         self._disk = plan.log.context.disk
         self._config = plan.log.config
         self._directory = plan.log.directory
@@ -76,7 +77,7 @@ class CompactionWork:
         if offsets.end <= plan.first_dirty:
             raise Uncleanable(f"one batch has more keys than the map holds: {offsets.entries_max}")
         self._txns = TxnTracker(aborted)
-        self._filter = BatchFilter(offsets, self._txns, self.round)
+        self._filter = BatchFilter(offsets, self._txns, self.round, self._breath)
 
     def _map_segment(self, segment: Segment, txns: TxnTracker) -> bool:
         start = self.plan.first_dirty
@@ -86,7 +87,9 @@ class CompactionWork:
             elif (
                 not txns.is_aborted(head)
                 and head.last_offset >= start
-                and not note_keys(self.offsets, batch, head, start, self.round.size_max)
+                and not note_keys(
+                    self.offsets, batch, head, start, self.round.size_max, self._breath
+                )
             ):
                 return False
             self.offsets.end = max(self.offsets.end, head.end_offset)
