@@ -17,6 +17,7 @@ crash before 5 costs another round and nothing else.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Iterable
@@ -39,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 CHECKPOINT = "cleaner-offset-checkpoint"
 MEMORY_MAX = 128 << 20  # log.cleaner.dedupe.buffer.size
+
+_GONE = (errno.EBADF, errno.ENOENT)  # retention or a deletion took the files under the round
+_FULL = (errno.ENOSPC, errno.EDQUOT)  # the log is as it was, and compacting later may help
 
 
 class Compacted(NamedTuple):
@@ -98,11 +102,13 @@ class Compactor:
             logger.error("%s cannot be compacted: %s", plan.log, error)
             self.uncleanable[plan.log.topic_partition] = str(error)
         except OSError as error:
-            if _is_current(plan.log, plan.log.segments):
+            if error.errno in _FULL:
+                logger.warning("%s is not compacted, the disk is full: %s", plan.log, error)
+            elif error.errno not in _GONE:
                 plan.log.context.on_fault(plan.log, error)
                 raise
-            # The log was deleted under the round.
         finally:
+            self.cancel()  # if this task itself was cancelled, the worker does not know yet
             self._work = None
         return None
 

@@ -102,7 +102,7 @@ class Producer:
 class Producers:
     """The producers of one partition."""
 
-    __slots__ = ("_unreplicated", "by_id", "ongoing")
+    __slots__ = ("_unreplicated", "by_id", "first_unstable_offset", "ongoing")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
@@ -111,6 +111,8 @@ class Producers:
         # First and last offsets of transactions whose marker is not below the high watermark yet:
         # if their leader died now, their end might be undone.
         self._unreplicated: dict[int, int] = {}
+        self.first_unstable_offset: int | None = None
+        """Read-committed consumers see nothing from here on; None: all is decided."""
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -161,6 +163,8 @@ class Producers:
         if head.attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
             self.ongoing[base_offset] = producer_id
+            if self.first_unstable_offset is None:
+                self.first_unstable_offset = base_offset
 
     # ── transactions ────────────────────────────────────────────────────────────────────────────
 
@@ -207,6 +211,8 @@ class Producers:
             return None
         producer.txn_first_offset = NO_OFFSET
         del self.ongoing[first_offset]
+        # The first unstable offset stays where it is: until the marker is replicated, this
+        # transaction counts.
         self._unreplicated[first_offset] = offset
         stable = next(iter(self.ongoing), offset + 1)
         return CompletedTxn(producer_id, first_offset, offset, not is_commit, stable)
@@ -216,19 +222,19 @@ class Producers:
         """Where the oldest open transaction begins. Compaction stops there."""
         return next(iter(self.ongoing), None)
 
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Read-committed consumers see nothing from here on; None: all is decided."""
-        if not self._unreplicated:
-            return next(iter(self.ongoing), None)
-        return min(min(self._unreplicated), next(iter(self.ongoing), OFFSET_BEYOND))
-
     def advance_high_watermark(self, high_watermark: int) -> None:
         """Markers below the high watermark can no longer be undone."""
         if self._unreplicated:
             done = [first for first, last in self._unreplicated.items() if last < high_watermark]
             for first in done:
                 del self._unreplicated[first]
+            self._find_first_unstable()
+
+    def _find_first_unstable(self) -> None:
+        # Kept, not asked for each time: every fetch looks at it, and few change it.
+        undecided = next(iter(self.ongoing), OFFSET_BEYOND)
+        first = min(undecided, min(self._unreplicated, default=OFFSET_BEYOND))
+        self.first_unstable_offset = None if first == OFFSET_BEYOND else first
 
     # ── rebuilding ──────────────────────────────────────────────────────────────────────────────
 
@@ -292,12 +298,14 @@ class Producers:
                 self.by_id[row.producer_id] = producer
         begun = [(p.txn_first_offset, i) for i, p in self.by_id.items() if p.txn_first_offset >= 0]
         self.ongoing = dict(sorted(begun))
+        self._find_first_unstable()
 
     def clear(self) -> None:
         """Forget everything, before a reload or when the log begins anew."""
         self.by_id.clear()
         self.ongoing.clear()
         self._unreplicated.clear()
+        self.first_unstable_offset = None
 
     def expire(self, now: int, expiration_ms: int) -> int:
         """Forget producers that wrote nothing for so long; answers how many.

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from penstock.platform.workers import ThreadWorkers
+from penstock.platform import disk as disk_module
+from penstock.platform.workers import InlineWorkers, ThreadWorkers
 from penstock.records.batch import read_head
 from penstock.records.builder import BatchBuilder
 from penstock.storage import names
@@ -196,7 +200,7 @@ class TestProgress:
         text = Path(bench.root, CHECKPOINT).read_text()
         assert text == "0\n1\ntopic 0 1\n"
         bench.reopen()
-        bench.compactor = Compactor(bench.disk, bench.compactor._workers)
+        bench.compactor = Compactor(bench.disk, InlineWorkers())
         assert bench.compact() is None
 
     def test_a_checkpoint_beyond_the_log_starts_over(self, bench: Bench) -> None:
@@ -206,7 +210,7 @@ class TestProgress:
 
     def test_a_map_that_is_too_small_takes_several_rounds(self, tmp_path: Path) -> None:
         bench = Bench(str(tmp_path))
-        bench.compactor = Compactor(bench.disk, bench.compactor._workers, memory_max=0)
+        bench.compactor = Compactor(bench.disk, InlineWorkers(), memory_max=0)
         for _ in range(3):
             for start in range(0, 2000, 100):
                 bench.append([(b"k%d" % n, b"v") for n in range(start, start + 100)])
@@ -221,7 +225,7 @@ class TestProgress:
         assert [offset for offset, _, _ in bench.records()] == list(range(4000, 6000))
 
     def test_one_batch_with_more_keys_than_the_map_holds_is_given_up(self, bench: Bench) -> None:
-        bench.compactor = Compactor(bench.disk, bench.compactor._workers, memory_max=0)
+        bench.compactor = Compactor(bench.disk, InlineWorkers(), memory_max=0)
         bench.append([(b"k%d" % n, b"v") for n in range(1000)])
         bench.roll()
         assert bench.compact() is None
@@ -326,10 +330,10 @@ class TestTrouble:
             bench.append([(b"a", b"%d" % number)])
             bench.roll()
 
-        class Meddling(type(bench.compactor._workers)):  # type: ignore[misc]
+        class Meddling(InlineWorkers):
             def submit(self, work):  # type: ignore[no-untyped-def]
                 future = super().submit(work)
-                if getattr(work, "func", None) is not None and bench.log.end == 4:
+                if isinstance(work, partial) and bench.log.end == 4:
                     bench.log.truncate_to(2, bench.now)
                 return future
 
@@ -338,11 +342,52 @@ class TestTrouble:
         assert [offset for offset, _, _ in bench.records()] == [0, 1]
         assert not [n for n in os.listdir(bench.directory) if n.endswith((".cleaned", ".swap"))]
 
+    def test_retention_may_take_the_segments_under_a_round(self, bench: Bench) -> None:
+        for number in range(3):
+            bench.append([(b"a", b"%d" % number)])
+            bench.roll()
+        faults: list[object] = []
+        bench.log.context.on_fault = lambda log, error: faults.append(error)
+
+        class Meddling(InlineWorkers):
+            def submit(self, work):  # type: ignore[no-untyped-def]
+                if isinstance(work, partial) and bench.log.start == 0:  # the map is made
+                    bench.log.drop_segments(2, bench.now)
+                    bench.log.context.trash.remove(bench.log.context.trash.take_due(FOREVER))
+                return super().submit(work)
+
+        bench.compactor = Compactor(bench.disk, Meddling())
+        assert bench.compact() is None
+        assert not faults
+        assert bench.records() == [(2, b"a", b"2")]
+
+    @pytest.mark.parametrize(
+        ("code", "is_fault"), [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EIO, True)]
+    )
+    def test_a_full_disk_is_waited_for_and_a_broken_one_is_reported(
+        self, bench: Bench, code: int, is_fault: bool
+    ) -> None:
+        bench.append([(b"a", b"1"), (b"a", b"2")])
+        bench.roll()
+        faults: list[object] = []
+        bench.log.context.on_fault = lambda log, error: faults.append(error)
+        broken = OSError(code, os.strerror(code))
+        with mock.patch.object(disk_module, "_pwrite", side_effect=broken):
+            if is_fault:
+                with pytest.raises(OSError, match=os.strerror(code)):
+                    bench.compact()
+            else:
+                assert bench.compact() is None
+        assert bool(faults) is is_fault
+        assert len(bench.records()) == 2
+        assert not [n for n in os.listdir(bench.directory) if n.endswith((".cleaned", ".swap"))]
+        assert bench.compact() is not None
+
     def test_a_cancelled_round_leaves_the_log_as_it_was(self, bench: Bench) -> None:
         bench.append([(b"a", b"1"), (b"a", b"2")])
         bench.roll()
 
-        class Stopping(type(bench.compactor._workers)):  # type: ignore[misc]
+        class Stopping(InlineWorkers):
             def submit(self, work):  # type: ignore[no-untyped-def]
                 bench.compactor.cancel()
                 return super().submit(work)
