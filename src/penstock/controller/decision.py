@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from penstock.model.ids import Millis
     from penstock.platform.chance import Chance
 
-RECORDS_MAX = 10_000
+RECORDS_MAX = 25_000
 """Records that one change may consist of: it is one batch, which is read and applied whole."""
 
-PARTITIONS_MAX = RECORDS_MAX
-"""Partitions that one request may create."""
+PARTITIONS_MAX = 10_000
+"""Partitions that one topic may get in one change."""
 
 
 class Refusal(NamedTuple):

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 TOO_MANY = Refusal(
     ErrorCode.POLICY_VIOLATION,
-    f"One request may not create more than {PARTITIONS_MAX} partitions.",
+    f"One topic may get at most {PARTITIONS_MAX} partitions at once, and one request may make at "
+    f"most {RECORDS_MAX} changes.",
 )
 
 

@@ -75,7 +75,7 @@ def _created(
     partitions = _partitions(context, topic)
     if isinstance(partitions, Refusal):
         return partitions
-    if len(records) + 1 + len(topic.configs) + len(partitions) > RECORDS_MAX + 1 and records:
+    if len(records) + 1 + len(topic.configs) + len(partitions) > RECORDS_MAX:
         return TOO_MANY
     topic_id = context.chance.uuid()
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
