@@ -107,8 +107,11 @@ _BROKER = {
     "advertised.listeners": "The addresses that clients are told to connect to, one for each "
     "listener. Without it, they are told what listeners says.",
     "auto.create.topics.enable": "Whether asking for a topic that does not exist creates it.",
+    "broker.heartbeat.interval.ms": "How often a broker tells the controller that it is alive.",
     "broker.id": "The older name of node.id.",
     "broker.rack": "Where the node stands. Replicas of a partition are spread over racks.",
+    "broker.session.timeout.ms": "A broker that is silent for this long is fenced: it leads "
+    "nothing until it returns.",
     "compression.gzip.level": _TOPIC["compression.gzip.level"],
     "compression.lz4.level": _TOPIC["compression.lz4.level"],
     "compression.type": _TOPIC["compression.type"],
@@ -130,6 +133,7 @@ _BROKER = {
     "take more passes.",
     "log.cleaner.delete.retention.ms": _TOPIC["delete.retention.ms"],
     "log.cleaner.enable": "Whether compacted topics are compacted.",
+    "log.cleaner.io.max.bytes.per.second": "Bytes that compaction reads and writes in a second.",
     "log.cleaner.max.compaction.lag.ms": _TOPIC["max.compaction.lag.ms"],
     "log.cleaner.min.cleanable.ratio": _TOPIC["min.cleanable.dirty.ratio"],
     "log.cleaner.min.compaction.lag.ms": _TOPIC["min.compaction.lag.ms"],
@@ -214,8 +218,6 @@ _FAMILIES = {
     "authorizer.": "A class that decides who may do what.",
     "auto.leader.rebalance.": "Whether preferred replicas get their leadership back.",
     "background.threads": "A thread pool for housekeeping.",
-    "broker.heartbeat.": "How often a broker reports to the controller.",
-    "broker.session.": "After which silence a broker is fenced.",
     "client.quota.callback.": "A class that decides clients' quotas.",
     "config.providers": "Where ${...} in values is looked up.",
     "connection.failed.authentication.": "How long a failed login is kept waiting.",

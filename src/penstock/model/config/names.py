@@ -78,12 +78,6 @@ def base_name(name: str) -> str | None:
     return match[2] if match else None
 
 
-def listener_of(name: str) -> str | None:
-    """The listener that a prefixed name is about, in upper case; None without a prefix."""
-    match = re.fullmatch(_LISTENER_PREFIX, name)
-    return match[1].upper() if match else None
-
-
 def is_plugin(name: str) -> bool:
     """Whether a name belongs to a plugin, which alone knows what it takes."""
     return name.startswith(PLUGIN_PREFIXES)

@@ -11,16 +11,16 @@ from penstock.model.config.endpoints import Listener, Voter, listener_parts, vot
 from penstock.model.config.keys import BROKER_KEYS, ConfigKey
 from penstock.model.config.names import (
     PLUGIN_KEYS,
+    base_name,
     is_plugin,
     key_of,
-    listener_of,
     nearest,
     same_thing,
     unknown_reason,
 )
 from penstock.model.config.problems import ConfigProblems, InvalidConfig, Problem
 from penstock.model.config.sources import Entry, read_entries
-from penstock.model.config.status import HONOURED, PLANNED
+from penstock.model.config.status import HONOURED, IGNORED, PLANNED, listener_status_of
 from penstock.model.config.values import parse
 
 T = TypeVar("T")
@@ -164,11 +164,9 @@ class NodeConfig:
         """What to tell the operator once: keys that are accepted and have no effect."""
         by_status: dict[str, list[str]] = {}
         for name in self.texts:
-            key = key_of(name)
-            status = key.status if key is not None and listener_of(name) is None else PLANNED
-            by_status.setdefault(status, []).append(name)
+            by_status.setdefault(_status_of(name), []).append(name)
         by_status.pop(HONOURED, None)
-        words = {PLANNED: "not honoured yet", "ignored": "known and ignored"}
+        words = {PLANNED: "not honoured yet", IGNORED: "known and ignored"}
         return [f"{words[status]}: {', '.join(names)}" for status, names in by_status.items()]
 
     # Who the node is
@@ -317,6 +315,13 @@ class NodeConfig:
         value = self["log.flush.interval.ms"]
         scheduled = self.get_int("log.flush.scheduler.interval.ms")
         return scheduled if value is None else cast(int, value)
+
+
+def _status_of(name: str) -> str:
+    key = key_of(name)
+    if key is None:
+        return PLANNED  # a plugin's, and plugins are not loaded yet
+    return key.status if base_name(name) is None else listener_status_of(key.name)
 
 
 def _parse_all(
