@@ -51,6 +51,7 @@ class Bench:
             now=self.now,
         )
         log.high_watermark = log.end
+        log.producers.advance_high_watermark(log.end)
         return log
 
     def reopen(self, *, clean: bool = False) -> Log:
