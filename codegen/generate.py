@@ -182,11 +182,11 @@ class ModuleEmitter:
 
 
 PRIMITIVES = (
-    "BUFFERS", "FRESH", "INT32S_SHORT", "PACK_INT32S", "UNPACK_INT32S", "ZERO_UUID", "Buffer",
-    "Splice", "Splices", "cut_short", "new", "no_place", "null_refused", "read_compact_strings",
-    "read_numbers", "read_strings", "read_uuids", "read_uvarint", "skip_tags",
-    "write_compact_string", "write_numbers", "write_records", "write_string", "write_uvarint",
-    "wrong_size",
+    "BUFFERS", "FRESH", "INT32S_SHORT", "PACK_INT32S", "STRING_SIZE_MAX", "UNPACK_INT32S",
+    "ZERO_UUID", "Buffer", "Splice", "Splices", "cut_short", "new", "no_place", "null_refused",
+    "read_compact_strings", "read_numbers", "read_strings", "read_uuids", "read_uvarint",
+    "skip_tags", "too_long", "write_compact_string", "write_numbers", "write_records",
+    "write_string", "write_uvarint", "wrong_size",
 )  # fmt: skip
 
 

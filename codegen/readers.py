@@ -120,7 +120,14 @@ class ReaderEmitter:
     def _text(self, slot: Slot, target: str, what: str) -> None:
         """A string, bytes or records."""
         add, block = self.lines.add, self.lines.block
-        self._length(slot, "h" if slot.type == "string" else "i")
+        if slot.type == "string" and slot.compact:
+            self._close("B", 1)
+            with block("if n > 127:"):
+                add("n, at = read_uvarint(view, at - 1)")
+                with block("if n > STRING_SIZE_MAX + 1:"):
+                    add(f"raise too_long({what})")
+        else:
+            self._length(slot, "h" if slot.type == "string" else "i")
         # What is usual comes first: text that is there.
         with block("if n > 0:" if slot.compact else "if n >= 0:"):
             add("end = at + n - 1" if slot.compact else "end = at + n")

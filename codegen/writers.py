@@ -76,10 +76,13 @@ class WriterEmitter:
         elif code:
             self.lines.add(f"{self._out} += {self.constants.pack(code)}({', '.join(values)})")
 
-    def _prefix(self, compact: bool, plain_code: str) -> None:
-        """Pack the open run and the length or count in `n`."""
+    def _prefix(self, compact: bool, plain_code: str, bounded: str | None = None) -> None:
+        """Pack the open run and the length or count in `n`; `bounded` names a string."""
         add, block = self.lines.add, self.lines.block
         if not compact:
+            if bounded is not None:
+                with block("if n > STRING_SIZE_MAX:"):
+                    add(f"raise too_long({bounded})")
             self._values.append("n")
             self._code += plain_code
             self._close()
@@ -93,6 +96,9 @@ class WriterEmitter:
             else:
                 add(f"{self._out}.append(n)")
         with block("else:"):
+            if bounded is not None:
+                with block("if n > STRING_SIZE_MAX + 1:"):
+                    add(f"raise too_long({bounded})")
             if values:
                 add(f"{self._out} += {self.constants.pack(code)}({', '.join(values)})")
             add(f"write_uvarint({self._out}, n)")
@@ -134,7 +140,10 @@ class WriterEmitter:
         else:
             add(f"raw = {raw}")
             add(f"n = len(raw){one}")
-        self._prefix(slot.compact, "h" if slot.type == "string" else "i")
+        if slot.type == "string":
+            self._prefix(slot.compact, "h", bounded=what)
+        else:
+            self._prefix(slot.compact, "i")
         add(f"{self._out} += raw")
 
     def _records(self, slot: Slot, value: str) -> None:

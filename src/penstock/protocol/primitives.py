@@ -32,6 +32,9 @@ Splices = list[tuple[int, Splice]]
 BUFFERS: Final = (memoryview, bytes, bytearray)
 ZERO_UUID: Final = bytes(16)
 
+STRING_SIZE_MAX: Final = 0x7FFF
+"""In bytes. A compact length could say more, but Kafka neither reads nor writes it."""
+
 FRESH: Any = object()
 """The default of a field that starts as an empty list or struct: each message gets its own."""
 
@@ -46,6 +49,11 @@ PACK_INT32S: Final = tuple(Struct(f">{n}i").pack for n in range(INT32S_SHORT))
 def cut_short(what: str) -> ProtocolError:
     """A length or count promises more bytes than the message has left."""
     return ProtocolError(f"{what} reaches beyond the end of the message")
+
+
+def too_long(what: str) -> ProtocolError:
+    """A string of more than 32767 bytes."""
+    return ProtocolError(f"{what} is longer than {STRING_SIZE_MAX} bytes")
 
 
 def null_refused(what: str) -> ProtocolError:
@@ -151,6 +159,8 @@ def read_compact_string(view: memoryview, at: int) -> tuple[str | None, int]:
     size, at = read_uvarint(view, at)
     if size == 0:
         return None, at
+    if size > STRING_SIZE_MAX + 1:
+        raise too_long("a string")
     return str(_slice(view, at, size - 1), "utf-8", "replace"), at + size - 1
 
 
@@ -177,6 +187,8 @@ def write_string(out: bytearray, value: str | None) -> None:
         out += b"\xff\xff"
         return
     raw = value.encode()
+    if len(raw) > STRING_SIZE_MAX:
+        raise too_long("a string")
     out += _int16.pack(len(raw))
     out += raw
 
@@ -187,6 +199,8 @@ def write_compact_string(out: bytearray, value: str | None) -> None:
         out.append(0)
         return
     raw = value.encode()
+    if len(raw) > STRING_SIZE_MAX:
+        raise too_long("a string")
     write_uvarint(out, len(raw) + 1)
     out += raw
 

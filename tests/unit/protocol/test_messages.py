@@ -16,6 +16,7 @@ from penstock.protocol.generated.fetch import (
     PartitionData,
     ReplicaState,
 )
+from penstock.protocol.generated.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.generated.metadata import MetadataRequest
 from penstock.protocol.generated.metadata_records import PartitionChangeRecord
 from penstock.protocol.generated.produce import (
@@ -125,6 +126,21 @@ def test_a_version_that_does_not_exist_is_refused(version: int) -> None:
         FetchRequest.read(b"", version)
     with pytest.raises(ProtocolError, match="has versions 4 to 18"):
         FetchRequest().encode(version)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_string_has_at_most_32767_bytes_in_either_form(version: int) -> None:
+    longest = FindCoordinatorRequest(key="x" * 32767)
+    raw = longest.encode(version)
+    assert FindCoordinatorRequest.read(raw, version) == (longest, len(raw))
+    with pytest.raises(ProtocolError, match="longer than 32767"):
+        FindCoordinatorRequest(key="x" * 32768).encode(version)
+
+
+def test_a_longer_compact_string_is_refused_though_its_bytes_are_there() -> None:
+    raw = b"\x81\x80\x02" + b"x" * 32768 + b"\x00\x00"
+    with pytest.raises(ProtocolError, match="longer than 32767"):
+        FindCoordinatorRequest.read(raw, 3)
 
 
 def test_messages_do_not_share_their_empty_lists() -> None:

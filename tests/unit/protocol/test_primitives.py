@@ -77,6 +77,16 @@ def test_a_length_beyond_the_end_is_refused(read: object, raw: bytes) -> None:
         read(memoryview(raw), 0)  # type: ignore[operator]
 
 
+def test_strings_beyond_kafkas_bound_are_refused() -> None:
+    raw = bytearray()
+    primitives.write_uvarint(raw, 32769)
+    with pytest.raises(ProtocolError, match="longer"):
+        primitives.read_compact_string(memoryview(bytes(raw) + b"x" * 32768), 0)
+    for write in (primitives.write_string, primitives.write_compact_string):
+        with pytest.raises(ProtocolError, match="longer"):
+            write(bytearray(), "x" * 32768)
+
+
 def test_bad_utf8_is_replaced_as_kafka_does() -> None:
     assert primitives.read_string(memoryview(b"\x00\x03a\xffb"), 0) == ("a\ufffdb", 5)
 

@@ -5,12 +5,14 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -92,10 +94,14 @@ def read_AddOffsetsToTxnRequest_0(view: memoryview, at: int) -> tuple[AddOffsets
 def write_AddOffsetsToTxnRequest_0(it: AddOffsetsToTxnRequest, out: bytearray, splices: Splices | None) -> None:
     raw = it.transactional_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AddOffsetsToTxnRequest.transactional_id")
     out += pack_h(n)
     out += raw
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AddOffsetsToTxnRequest.group_id")
     out += pack_qhh(it.producer_id, it.producer_epoch, n)
     out += raw
 
@@ -107,6 +113,8 @@ def read_AddOffsetsToTxnRequest_3(view: memoryview, at: int) -> tuple[AddOffsets
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddOffsetsToTxnRequest.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -119,6 +127,8 @@ def read_AddOffsetsToTxnRequest_3(view: memoryview, at: int) -> tuple[AddOffsets
     at += 11
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddOffsetsToTxnRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -142,6 +152,8 @@ def write_AddOffsetsToTxnRequest_3(it: AddOffsetsToTxnRequest, out: bytearray, s
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddOffsetsToTxnRequest.transactional_id")
         write_uvarint(out, n)
     out += raw
     raw = it.group_id.encode()
@@ -149,6 +161,8 @@ def write_AddOffsetsToTxnRequest_3(it: AddOffsetsToTxnRequest, out: bytearray, s
     if n < 128:
         out += pack_qhB(it.producer_id, it.producer_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddOffsetsToTxnRequest.group_id")
         out += pack_qh(it.producer_id, it.producer_epoch)
         write_uvarint(out, n)
     out += raw

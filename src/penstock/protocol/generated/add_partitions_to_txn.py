@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -186,6 +188,8 @@ def read_AddPartitionsToTxnTopic_0(view: memoryview, at: int) -> tuple[AddPartit
 def write_AddPartitionsToTxnTopic_0(it: AddPartitionsToTxnTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AddPartitionsToTxnTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -229,6 +233,8 @@ def write_AddPartitionsToTxnRequest_0(it: AddPartitionsToTxnRequest, out: bytear
         raise no_place("AddPartitionsToTxnRequest.transactions")
     raw = it.v3_and_below_transactional_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AddPartitionsToTxnRequest.v3_and_below_transactional_id")
     out += pack_h(n)
     out += raw
     n = len(it.v3_and_below_topics)
@@ -244,6 +250,8 @@ def read_AddPartitionsToTxnTopic_3(view: memoryview, at: int) -> tuple[AddPartit
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -280,6 +288,8 @@ def write_AddPartitionsToTxnTopic_3(it: AddPartitionsToTxnTopic, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -302,6 +312,8 @@ def read_AddPartitionsToTxnRequest_3(view: memoryview, at: int) -> tuple[AddPart
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnRequest.v3_and_below_transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -341,6 +353,8 @@ def write_AddPartitionsToTxnRequest_3(it: AddPartitionsToTxnRequest, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnRequest.v3_and_below_transactional_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.v3_and_below_topics) + 1
@@ -361,6 +375,8 @@ def read_AddPartitionsToTxnTransaction_4(view: memoryview, at: int) -> tuple[Add
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnTransaction.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -398,6 +414,8 @@ def write_AddPartitionsToTxnTransaction_4(it: AddPartitionsToTxnTransaction, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnTransaction.transactional_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -501,6 +519,8 @@ def read_AddPartitionsToTxnTopicResult_0(view: memoryview, at: int) -> tuple[Add
 def write_AddPartitionsToTxnTopicResult_0(it: AddPartitionsToTxnTopicResult, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AddPartitionsToTxnTopicResult.name")
     out += pack_h(n)
     out += raw
     n = len(it.results_by_partition)
@@ -559,6 +579,8 @@ def read_AddPartitionsToTxnTopicResult_3(view: memoryview, at: int) -> tuple[Add
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -596,6 +618,8 @@ def write_AddPartitionsToTxnTopicResult_3(it: AddPartitionsToTxnTopicResult, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnTopicResult.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.results_by_partition) + 1
@@ -657,6 +681,8 @@ def read_AddPartitionsToTxnResult_4(view: memoryview, at: int) -> tuple[AddParti
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnResult.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -694,6 +720,8 @@ def write_AddPartitionsToTxnResult_4(it: AddPartitionsToTxnResult, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddPartitionsToTxnResult.transactional_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topic_results) + 1

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -93,6 +95,8 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -105,6 +109,8 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -128,6 +134,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -135,6 +143,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -148,6 +158,8 @@ def read_AddRaftVoterRequest_0(view: memoryview, at: int) -> tuple[AddRaftVoterR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddRaftVoterRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -191,6 +203,8 @@ def write_AddRaftVoterRequest_0(it: AddRaftVoterRequest, out: bytearray, splices
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddRaftVoterRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.listeners) + 1
@@ -211,6 +225,8 @@ def read_AddRaftVoterRequest_1(view: memoryview, at: int) -> tuple[AddRaftVoterR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddRaftVoterRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -252,6 +268,8 @@ def write_AddRaftVoterRequest_1(it: AddRaftVoterRequest, out: bytearray, splices
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddRaftVoterRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.listeners) + 1
@@ -272,6 +290,8 @@ def read_AddRaftVoterResponse_0(view: memoryview, at: int) -> tuple[AddRaftVoter
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddRaftVoterResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -299,6 +319,8 @@ def write_AddRaftVoterResponse_0(it: AddRaftVoterResponse, out: bytearray, splic
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AddRaftVoterResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -166,6 +168,8 @@ def read_AlterClientQuotasRequestEntityData_0(view: memoryview, at: int) -> tupl
 def write_AlterClientQuotasRequestEntityData_0(it: AlterClientQuotasRequestEntityData, out: bytearray) -> None:
     raw = it.entity_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterClientQuotasRequestEntityData.entity_type")
     out += pack_h(n)
     out += raw
     if it.entity_name is None:
@@ -174,6 +178,8 @@ def write_AlterClientQuotasRequestEntityData_0(it: AlterClientQuotasRequestEntit
     else:
         raw = it.entity_name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterClientQuotasRequestEntityData.entity_name")
     out += pack_h(n)
     out += raw
 
@@ -199,6 +205,8 @@ def read_OpData_0(view: memoryview, at: int) -> tuple[OpData, int]:
 def write_OpData_0(it: OpData, out: bytearray) -> None:
     raw = it.key.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OpData.key")
     out += pack_h(n)
     out += raw
     out += pack_dt(it.value, it.remove)
@@ -277,6 +285,8 @@ def read_AlterClientQuotasRequestEntityData_1(view: memoryview, at: int) -> tupl
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasRequestEntityData.entity_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -289,6 +299,8 @@ def read_AlterClientQuotasRequestEntityData_1(view: memoryview, at: int) -> tupl
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasRequestEntityData.entity_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -312,6 +324,8 @@ def write_AlterClientQuotasRequestEntityData_1(it: AlterClientQuotasRequestEntit
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasRequestEntityData.entity_type")
         write_uvarint(out, n)
     out += raw
     if it.entity_name is None:
@@ -323,6 +337,8 @@ def write_AlterClientQuotasRequestEntityData_1(it: AlterClientQuotasRequestEntit
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasRequestEntityData.entity_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -335,6 +351,8 @@ def read_OpData_1(view: memoryview, at: int) -> tuple[OpData, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OpData.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -358,6 +376,8 @@ def write_OpData_1(it: OpData, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OpData.key")
         write_uvarint(out, n)
     out += raw
     out += pack_dt_(it.value, it.remove)
@@ -487,6 +507,8 @@ def read_AlterClientQuotasResponseEntityData_0(view: memoryview, at: int) -> tup
 def write_AlterClientQuotasResponseEntityData_0(it: AlterClientQuotasResponseEntityData, out: bytearray) -> None:
     raw = it.entity_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterClientQuotasResponseEntityData.entity_type")
     out += pack_h(n)
     out += raw
     if it.entity_name is None:
@@ -495,6 +517,8 @@ def write_AlterClientQuotasResponseEntityData_0(it: AlterClientQuotasResponseEnt
     else:
         raw = it.entity_name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterClientQuotasResponseEntityData.entity_name")
     out += pack_h(n)
     out += raw
 
@@ -533,6 +557,8 @@ def write_AlterClientQuotasResponseEntryData_0(it: AlterClientQuotasResponseEntr
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterClientQuotasResponseEntryData.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     n = len(it.entity)
@@ -572,6 +598,8 @@ def read_AlterClientQuotasResponseEntityData_1(view: memoryview, at: int) -> tup
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasResponseEntityData.entity_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -584,6 +612,8 @@ def read_AlterClientQuotasResponseEntityData_1(view: memoryview, at: int) -> tup
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasResponseEntityData.entity_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -607,6 +637,8 @@ def write_AlterClientQuotasResponseEntityData_1(it: AlterClientQuotasResponseEnt
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasResponseEntityData.entity_type")
         write_uvarint(out, n)
     out += raw
     if it.entity_name is None:
@@ -618,6 +650,8 @@ def write_AlterClientQuotasResponseEntityData_1(it: AlterClientQuotasResponseEnt
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasResponseEntityData.entity_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -630,6 +664,8 @@ def read_AlterClientQuotasResponseEntryData_1(view: memoryview, at: int) -> tupl
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasResponseEntryData.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -671,6 +707,8 @@ def write_AlterClientQuotasResponseEntryData_1(it: AlterClientQuotasResponseEntr
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterClientQuotasResponseEntryData.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

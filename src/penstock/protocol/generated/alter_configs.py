@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -143,6 +145,8 @@ def read_AlterableConfig_0(view: memoryview, at: int) -> tuple[AlterableConfig, 
 def write_AlterableConfig_0(it: AlterableConfig, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterableConfig.name")
     out += pack_h(n)
     out += raw
     if it.value is None:
@@ -151,6 +155,8 @@ def write_AlterableConfig_0(it: AlterableConfig, out: bytearray) -> None:
     else:
         raw = it.value.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterableConfig.value")
     out += pack_h(n)
     out += raw
 
@@ -185,6 +191,8 @@ def read_AlterConfigsResource_0(view: memoryview, at: int) -> tuple[AlterConfigs
 def write_AlterConfigsResource_0(it: AlterConfigsResource, out: bytearray) -> None:
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterConfigsResource.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
     n = len(it.configs)
@@ -227,6 +235,8 @@ def read_AlterableConfig_2(view: memoryview, at: int) -> tuple[AlterableConfig, 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterableConfig.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -239,6 +249,8 @@ def read_AlterableConfig_2(view: memoryview, at: int) -> tuple[AlterableConfig, 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterableConfig.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -262,6 +274,8 @@ def write_AlterableConfig_2(it: AlterableConfig, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterableConfig.name")
         write_uvarint(out, n)
     out += raw
     if it.value is None:
@@ -273,6 +287,8 @@ def write_AlterableConfig_2(it: AlterableConfig, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterableConfig.value")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -285,6 +301,8 @@ def read_AlterConfigsResource_2(view: memoryview, at: int) -> tuple[AlterConfigs
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResource.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -322,6 +340,8 @@ def write_AlterConfigsResource_2(it: AlterConfigsResource, out: bytearray) -> No
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResource.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw
@@ -405,10 +425,14 @@ def write_AlterConfigsResourceResponse_0(it: AlterConfigsResourceResponse, out: 
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterConfigsResourceResponse.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterConfigsResourceResponse.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
 
@@ -444,6 +468,8 @@ def read_AlterConfigsResourceResponse_2(view: memoryview, at: int) -> tuple[Alte
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResourceResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -456,6 +482,8 @@ def read_AlterConfigsResourceResponse_2(view: memoryview, at: int) -> tuple[Alte
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResourceResponse.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -483,6 +511,8 @@ def write_AlterConfigsResourceResponse_2(it: AlterConfigsResourceResponse, out: 
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResourceResponse.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -491,6 +521,8 @@ def write_AlterConfigsResourceResponse_2(it: AlterConfigsResourceResponse, out: 
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResourceResponse.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -179,6 +181,8 @@ def read_ReassignableTopic_0(view: memoryview, at: int) -> tuple[ReassignableTop
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ReassignableTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -216,6 +220,8 @@ def write_ReassignableTopic_0(it: ReassignableTopic, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ReassignableTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -314,6 +320,8 @@ def read_ReassignablePartitionResponse_0(view: memoryview, at: int) -> tuple[Rea
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ReassignablePartitionResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -341,6 +349,8 @@ def write_ReassignablePartitionResponse_0(it: ReassignablePartitionResponse, out
     if n < 128:
         out += pack_ihB(it.partition_index, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ReassignablePartitionResponse.error_message")
         out += pack_ih(it.partition_index, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -354,6 +364,8 @@ def read_ReassignableTopicResponse_0(view: memoryview, at: int) -> tuple[Reassig
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ReassignableTopicResponse.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -391,6 +403,8 @@ def write_ReassignableTopicResponse_0(it: ReassignableTopicResponse, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ReassignableTopicResponse.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -411,6 +425,8 @@ def read_AlterPartitionReassignmentsResponse_0(view: memoryview, at: int) -> tup
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterPartitionReassignmentsResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -452,6 +468,8 @@ def write_AlterPartitionReassignmentsResponse_0(it: AlterPartitionReassignmentsR
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterPartitionReassignmentsResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -472,6 +490,8 @@ def read_AlterPartitionReassignmentsResponse_1(view: memoryview, at: int) -> tup
     at += 8
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterPartitionReassignmentsResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -513,6 +533,8 @@ def write_AlterPartitionReassignmentsResponse_1(it: AlterPartitionReassignmentsR
     if n < 128:
         out += pack_ithB(it.throttle_time_ms, it.allow_replication_factor_change, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterPartitionReassignmentsResponse.error_message")
         out += pack_ith(it.throttle_time_ms, it.allow_replication_factor_change, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -16,6 +17,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -145,6 +147,8 @@ def read_AlterReplicaLogDirTopic_1(view: memoryview, at: int) -> tuple[AlterRepl
 def write_AlterReplicaLogDirTopic_1(it: AlterReplicaLogDirTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterReplicaLogDirTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -185,6 +189,8 @@ def read_AlterReplicaLogDir_1(view: memoryview, at: int) -> tuple[AlterReplicaLo
 def write_AlterReplicaLogDir_1(it: AlterReplicaLogDir, out: bytearray) -> None:
     raw = it.path.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterReplicaLogDir.path")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -224,6 +230,8 @@ def read_AlterReplicaLogDirTopic_2(view: memoryview, at: int) -> tuple[AlterRepl
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterReplicaLogDirTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -260,6 +268,8 @@ def write_AlterReplicaLogDirTopic_2(it: AlterReplicaLogDirTopic, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterReplicaLogDirTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -281,6 +291,8 @@ def read_AlterReplicaLogDir_2(view: memoryview, at: int) -> tuple[AlterReplicaLo
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterReplicaLogDir.path")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -318,6 +330,8 @@ def write_AlterReplicaLogDir_2(it: AlterReplicaLogDir, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterReplicaLogDir.path")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -408,6 +422,8 @@ def read_AlterReplicaLogDirTopicResult_1(view: memoryview, at: int) -> tuple[Alt
 def write_AlterReplicaLogDirTopicResult_1(it: AlterReplicaLogDirTopicResult, out: bytearray) -> None:
     raw = it.topic_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterReplicaLogDirTopicResult.topic_name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -462,6 +478,8 @@ def read_AlterReplicaLogDirTopicResult_2(view: memoryview, at: int) -> tuple[Alt
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterReplicaLogDirTopicResult.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -499,6 +517,8 @@ def write_AlterReplicaLogDirTopicResult_2(it: AlterReplicaLogDirTopicResult, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterReplicaLogDirTopicResult.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1

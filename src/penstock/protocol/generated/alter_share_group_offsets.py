@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -140,6 +142,8 @@ def read_AlterShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> tupl
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsRequestTopic.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -177,6 +181,8 @@ def write_AlterShareGroupOffsetsRequestTopic_0(it: AlterShareGroupOffsetsRequest
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsRequestTopic.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -196,6 +202,8 @@ def read_AlterShareGroupOffsetsRequest_0(view: memoryview, at: int) -> tuple[Alt
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -233,6 +241,8 @@ def write_AlterShareGroupOffsetsRequest_0(it: AlterShareGroupOffsetsRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsRequest.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -252,6 +262,8 @@ def read_AlterShareGroupOffsetsResponsePartition_0(view: memoryview, at: int) ->
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsResponsePartition.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -279,6 +291,8 @@ def write_AlterShareGroupOffsetsResponsePartition_0(it: AlterShareGroupOffsetsRe
     if n < 128:
         out += pack_ihB(it.partition_index, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsResponsePartition.error_message")
         out += pack_ih(it.partition_index, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -292,6 +306,8 @@ def read_AlterShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tup
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsResponseTopic.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -329,6 +345,8 @@ def write_AlterShareGroupOffsetsResponseTopic_0(it: AlterShareGroupOffsetsRespon
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsResponseTopic.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -349,6 +367,8 @@ def read_AlterShareGroupOffsetsResponse_0(view: memoryview, at: int) -> tuple[Al
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -390,6 +410,8 @@ def write_AlterShareGroupOffsetsResponse_0(it: AlterShareGroupOffsetsResponse, o
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterShareGroupOffsetsResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -114,6 +116,8 @@ def read_ScramCredentialDeletion_0(view: memoryview, at: int) -> tuple[ScramCred
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ScramCredentialDeletion.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -137,6 +141,8 @@ def write_ScramCredentialDeletion_0(it: ScramCredentialDeletion, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ScramCredentialDeletion.name")
         write_uvarint(out, n)
     out += raw
     out += pack_b_(it.mechanism)
@@ -149,6 +155,8 @@ def read_ScramCredentialUpsertion_0(view: memoryview, at: int) -> tuple[ScramCre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ScramCredentialUpsertion.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -196,6 +204,8 @@ def write_ScramCredentialUpsertion_0(it: ScramCredentialUpsertion, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ScramCredentialUpsertion.name")
         write_uvarint(out, n)
     out += raw
     raw = it.salt
@@ -281,6 +291,8 @@ def read_AlterUserScramCredentialsResult_0(view: memoryview, at: int) -> tuple[A
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterUserScramCredentialsResult.user")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -293,6 +305,8 @@ def read_AlterUserScramCredentialsResult_0(view: memoryview, at: int) -> tuple[A
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterUserScramCredentialsResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -316,6 +330,8 @@ def write_AlterUserScramCredentialsResult_0(it: AlterUserScramCredentialsResult,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterUserScramCredentialsResult.user")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -327,6 +343,8 @@ def write_AlterUserScramCredentialsResult_0(it: AlterUserScramCredentialsResult,
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterUserScramCredentialsResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
     wrong_size,
 )
@@ -140,6 +142,8 @@ def read_ApiVersionsRequest_3(view: memoryview, at: int) -> tuple[ApiVersionsReq
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ApiVersionsRequest.client_software_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -152,6 +156,8 @@ def read_ApiVersionsRequest_3(view: memoryview, at: int) -> tuple[ApiVersionsReq
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ApiVersionsRequest.client_software_version")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -175,6 +181,8 @@ def write_ApiVersionsRequest_3(it: ApiVersionsRequest, out: bytearray, splices: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ApiVersionsRequest.client_software_name")
         write_uvarint(out, n)
     out += raw
     raw = it.client_software_version.encode()
@@ -182,6 +190,8 @@ def write_ApiVersionsRequest_3(it: ApiVersionsRequest, out: bytearray, splices: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ApiVersionsRequest.client_software_version")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -280,6 +290,8 @@ def read_SupportedFeatureKey_3(view: memoryview, at: int) -> tuple[SupportedFeat
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SupportedFeatureKey.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -303,6 +315,8 @@ def write_SupportedFeatureKey_3(it: SupportedFeatureKey, out: bytearray) -> None
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SupportedFeatureKey.name")
         write_uvarint(out, n)
     out += raw
     out += pack_hh_(it.min_version, it.max_version)
@@ -315,6 +329,8 @@ def read_FinalizedFeatureKey_3(view: memoryview, at: int) -> tuple[FinalizedFeat
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FinalizedFeatureKey.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -338,6 +354,8 @@ def write_FinalizedFeatureKey_3(it: FinalizedFeatureKey, out: bytearray) -> None
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FinalizedFeatureKey.name")
         write_uvarint(out, n)
     out += raw
     out += pack_hh_(it.max_version_level, it.min_version_level)

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
     wrong_size,
 )
@@ -210,6 +212,8 @@ def read_BeginQuorumEpochRequestTopicData_0(view: memoryview, at: int) -> tuple[
 def write_BeginQuorumEpochRequestTopicData_0(it: BeginQuorumEpochRequestTopicData, out: bytearray) -> None:
     raw = it.topic_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("BeginQuorumEpochRequestTopicData.topic_name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -254,6 +258,8 @@ def write_BeginQuorumEpochRequest_0(it: BeginQuorumEpochRequest, out: bytearray,
     else:
         raw = it.cluster_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("BeginQuorumEpochRequest.cluster_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -284,6 +290,8 @@ def read_BeginQuorumEpochRequestTopicData_1(view: memoryview, at: int) -> tuple[
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BeginQuorumEpochRequestTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -321,6 +329,8 @@ def write_BeginQuorumEpochRequestTopicData_1(it: BeginQuorumEpochRequestTopicDat
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BeginQuorumEpochRequestTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -340,6 +350,8 @@ def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaderEndpoint.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -352,6 +364,8 @@ def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaderEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -375,6 +389,8 @@ def write_LeaderEndpoint_1(it: LeaderEndpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaderEndpoint.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -382,6 +398,8 @@ def write_LeaderEndpoint_1(it: LeaderEndpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaderEndpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -394,6 +412,8 @@ def read_BeginQuorumEpochRequest_1(view: memoryview, at: int) -> tuple[BeginQuor
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BeginQuorumEpochRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -449,6 +469,8 @@ def write_BeginQuorumEpochRequest_1(it: BeginQuorumEpochRequest, out: bytearray,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BeginQuorumEpochRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -510,6 +532,8 @@ def read_BeginQuorumEpochResponseTopicData_0(view: memoryview, at: int) -> tuple
 def write_BeginQuorumEpochResponseTopicData_0(it: BeginQuorumEpochResponseTopicData, out: bytearray) -> None:
     raw = it.topic_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("BeginQuorumEpochResponseTopicData.topic_name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -567,6 +591,8 @@ def read_BeginQuorumEpochResponseTopicData_1(view: memoryview, at: int) -> tuple
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BeginQuorumEpochResponseTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -604,6 +630,8 @@ def write_BeginQuorumEpochResponseTopicData_1(it: BeginQuorumEpochResponseTopicD
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BeginQuorumEpochResponseTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -623,6 +651,8 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -646,6 +676,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw

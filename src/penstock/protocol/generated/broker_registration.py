@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -15,6 +16,7 @@ from penstock.protocol.primitives import (
     read_uuids,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -125,6 +127,8 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -137,6 +141,8 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -160,6 +166,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -167,6 +175,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
         write_uvarint(out, n)
     out += raw
     out += pack_Hh_(it.port, it.security_protocol)
@@ -179,6 +189,8 @@ def read_Feature_0(view: memoryview, at: int) -> tuple[Feature, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Feature.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -202,6 +214,8 @@ def write_Feature_0(it: Feature, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Feature.name")
         write_uvarint(out, n)
     out += raw
     out += pack_hh_(it.min_supported_version, it.max_supported_version)
@@ -217,6 +231,8 @@ def read_BrokerRegistrationRequest_0(view: memoryview, at: int) -> tuple[BrokerR
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -257,6 +273,8 @@ def read_BrokerRegistrationRequest_0(view: memoryview, at: int) -> tuple[BrokerR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -282,6 +300,8 @@ def write_BrokerRegistrationRequest_0(it: BrokerRegistrationRequest, out: bytear
     if n < 128:
         out += pack_iB(it.broker_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.cluster_id")
         out += pack_i(it.broker_id)
         write_uvarint(out, n)
     out += raw
@@ -309,6 +329,8 @@ def write_BrokerRegistrationRequest_0(it: BrokerRegistrationRequest, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.rack")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -323,6 +345,8 @@ def read_BrokerRegistrationRequest_1(view: memoryview, at: int) -> tuple[BrokerR
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -363,6 +387,8 @@ def read_BrokerRegistrationRequest_1(view: memoryview, at: int) -> tuple[BrokerR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -386,6 +412,8 @@ def write_BrokerRegistrationRequest_1(it: BrokerRegistrationRequest, out: bytear
     if n < 128:
         out += pack_iB(it.broker_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.cluster_id")
         out += pack_i(it.broker_id)
         write_uvarint(out, n)
     out += raw
@@ -413,6 +441,8 @@ def write_BrokerRegistrationRequest_1(it: BrokerRegistrationRequest, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.rack")
         write_uvarint(out, n)
     out += raw
     out += pack_t_(it.is_migrating_zk_broker)
@@ -426,6 +456,8 @@ def read_BrokerRegistrationRequest_2(view: memoryview, at: int) -> tuple[BrokerR
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -466,6 +498,8 @@ def read_BrokerRegistrationRequest_2(view: memoryview, at: int) -> tuple[BrokerR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -499,6 +533,8 @@ def write_BrokerRegistrationRequest_2(it: BrokerRegistrationRequest, out: bytear
     if n < 128:
         out += pack_iB(it.broker_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.cluster_id")
         out += pack_i(it.broker_id)
         write_uvarint(out, n)
     out += raw
@@ -526,6 +562,8 @@ def write_BrokerRegistrationRequest_2(it: BrokerRegistrationRequest, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.rack")
         write_uvarint(out, n)
     out += raw
     n = len(it.log_dirs) + 1
@@ -545,6 +583,8 @@ def read_BrokerRegistrationRequest_3(view: memoryview, at: int) -> tuple[BrokerR
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -585,6 +625,8 @@ def read_BrokerRegistrationRequest_3(view: memoryview, at: int) -> tuple[BrokerR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -618,6 +660,8 @@ def write_BrokerRegistrationRequest_3(it: BrokerRegistrationRequest, out: bytear
     if n < 128:
         out += pack_iB(it.broker_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.cluster_id")
         out += pack_i(it.broker_id)
         write_uvarint(out, n)
     out += raw
@@ -645,6 +689,8 @@ def write_BrokerRegistrationRequest_3(it: BrokerRegistrationRequest, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerRegistrationRequest.rack")
         write_uvarint(out, n)
     out += raw
     n = len(it.log_dirs) + 1

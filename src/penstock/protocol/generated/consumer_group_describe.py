@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -18,6 +19,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -197,6 +199,8 @@ def read_TopicPartitions_0(view: memoryview, at: int) -> tuple[TopicPartitions, 
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartitions.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -233,6 +237,8 @@ def write_TopicPartitions_0(it: TopicPartitions, out: bytearray) -> None:
     if n < 128:
         out += pack_uB(it.topic_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartitions.topic_name")
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
     out += raw
@@ -293,6 +299,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -305,6 +313,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -317,6 +327,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -329,6 +341,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -341,6 +355,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -362,6 +378,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.subscribed_topic_regex")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -387,6 +405,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.member_id")
         write_uvarint(out, n)
     out += raw
     if it.instance_id is None:
@@ -398,6 +418,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.instance_id")
         write_uvarint(out, n)
     out += raw
     if it.rack_id is None:
@@ -409,6 +431,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.rack_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -416,6 +440,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_id")
         out += pack_i(it.member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -424,6 +450,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_host")
         write_uvarint(out, n)
     out += raw
     n = len(it.subscribed_topic_names) + 1
@@ -442,6 +470,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.subscribed_topic_regex")
         write_uvarint(out, n)
     out += raw
     write_Assignment_0(it.assignment, out)
@@ -456,6 +486,8 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -468,6 +500,8 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -480,6 +514,8 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -492,6 +528,8 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.assignor_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -533,6 +571,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -541,6 +581,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.group_state.encode()
@@ -548,6 +590,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
         write_uvarint(out, n)
     out += raw
     raw = it.assignor_name.encode()
@@ -555,6 +599,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_iiB(it.group_epoch, it.assignment_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.assignor_name")
         out += pack_ii(it.group_epoch, it.assignment_epoch)
         write_uvarint(out, n)
     out += raw
@@ -613,6 +659,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -625,6 +673,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -637,6 +687,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -649,6 +701,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -661,6 +715,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -682,6 +738,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.subscribed_topic_regex")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -707,6 +765,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.member_id")
         write_uvarint(out, n)
     out += raw
     if it.instance_id is None:
@@ -718,6 +778,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.instance_id")
         write_uvarint(out, n)
     out += raw
     if it.rack_id is None:
@@ -729,6 +791,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.rack_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -736,6 +800,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_id")
         out += pack_i(it.member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -744,6 +810,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_host")
         write_uvarint(out, n)
     out += raw
     n = len(it.subscribed_topic_names) + 1
@@ -762,6 +830,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.subscribed_topic_regex")
         write_uvarint(out, n)
     out += raw
     write_Assignment_0(it.assignment, out)
@@ -776,6 +846,8 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -788,6 +860,8 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -800,6 +874,8 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -812,6 +888,8 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.assignor_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -853,6 +931,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -861,6 +941,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.group_state.encode()
@@ -868,6 +950,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
         write_uvarint(out, n)
     out += raw
     raw = it.assignor_name.encode()
@@ -875,6 +959,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_iiB(it.group_epoch, it.assignment_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.assignor_name")
         out += pack_ii(it.group_epoch, it.assignment_epoch)
         write_uvarint(out, n)
     out += raw

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -19,6 +20,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -179,6 +181,8 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -191,6 +195,8 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -203,6 +209,8 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -215,6 +223,8 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -236,6 +246,8 @@ def read_ConsumerGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.server_assignor")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -275,6 +287,8 @@ def write_ConsumerGroupHeartbeatRequest_0(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -282,6 +296,8 @@ def write_ConsumerGroupHeartbeatRequest_0(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.member_id")
         write_uvarint(out, n)
     out += raw
     if it.instance_id is None:
@@ -293,6 +309,8 @@ def write_ConsumerGroupHeartbeatRequest_0(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out += pack_iB(it.member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.instance_id")
         out += pack_i(it.member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -305,6 +323,8 @@ def write_ConsumerGroupHeartbeatRequest_0(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.rack_id")
         write_uvarint(out, n)
     out += raw
     if it.subscribed_topic_names is None:
@@ -328,6 +348,8 @@ def write_ConsumerGroupHeartbeatRequest_0(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.server_assignor")
         write_uvarint(out, n)
     out += raw
     if it.topic_partitions is None:
@@ -351,6 +373,8 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -363,6 +387,8 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -375,6 +401,8 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -387,6 +415,8 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -408,6 +438,8 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.subscribed_topic_regex")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -420,6 +452,8 @@ def read_ConsumerGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[Con
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.server_assignor")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -457,6 +491,8 @@ def write_ConsumerGroupHeartbeatRequest_1(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -464,6 +500,8 @@ def write_ConsumerGroupHeartbeatRequest_1(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.member_id")
         write_uvarint(out, n)
     out += raw
     if it.instance_id is None:
@@ -475,6 +513,8 @@ def write_ConsumerGroupHeartbeatRequest_1(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out += pack_iB(it.member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.instance_id")
         out += pack_i(it.member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -487,6 +527,8 @@ def write_ConsumerGroupHeartbeatRequest_1(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.rack_id")
         write_uvarint(out, n)
     out += raw
     if it.subscribed_topic_names is None:
@@ -510,6 +552,8 @@ def write_ConsumerGroupHeartbeatRequest_1(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.subscribed_topic_regex")
         write_uvarint(out, n)
     out += raw
     if it.server_assignor is None:
@@ -521,6 +565,8 @@ def write_ConsumerGroupHeartbeatRequest_1(it: ConsumerGroupHeartbeatRequest, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatRequest.server_assignor")
         write_uvarint(out, n)
     out += raw
     if it.topic_partitions is None:
@@ -620,6 +666,8 @@ def read_ConsumerGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[Co
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -632,6 +680,8 @@ def read_ConsumerGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[Co
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatResponse.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -665,6 +715,8 @@ def write_ConsumerGroupHeartbeatResponse_0(it: ConsumerGroupHeartbeatResponse, o
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -677,6 +729,8 @@ def write_ConsumerGroupHeartbeatResponse_0(it: ConsumerGroupHeartbeatResponse, o
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupHeartbeatResponse.member_id")
         write_uvarint(out, n)
     out += raw
     out += pack_ii(it.member_epoch, it.heartbeat_interval_ms)

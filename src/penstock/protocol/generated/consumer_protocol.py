@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -15,6 +16,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_numbers,
     read_strings,
+    too_long,
     write_numbers,
     write_string,
 )
@@ -118,6 +120,8 @@ def read_ConsumerProtocolAssignmentTopicPartition_0(view: memoryview, at: int) -
 def write_ConsumerProtocolAssignmentTopicPartition_0(it: ConsumerProtocolAssignmentTopicPartition, out: bytearray) -> None:
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerProtocolAssignmentTopicPartition.topic")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -239,6 +243,8 @@ def read_ConsumerProtocolSubscriptionTopicPartition_1(view: memoryview, at: int)
 def write_ConsumerProtocolSubscriptionTopicPartition_1(it: ConsumerProtocolSubscriptionTopicPartition, out: bytearray) -> None:
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerProtocolSubscriptionTopicPartition.topic")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -425,6 +431,8 @@ def write_ConsumerProtocolSubscription_3(it: ConsumerProtocolSubscription, out: 
     else:
         raw = it.rack_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerProtocolSubscription.rack_id")
     out += pack_ih(it.generation_id, n)
     out += raw
 

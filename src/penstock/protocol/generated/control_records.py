@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -427,6 +429,8 @@ def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Endpoint.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -439,6 +443,8 @@ def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Endpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -462,6 +468,8 @@ def write_Endpoint_0(it: Endpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Endpoint.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -469,6 +477,8 @@ def write_Endpoint_0(it: Endpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Endpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -107,6 +109,8 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -119,6 +123,8 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -142,6 +148,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -149,6 +157,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
         write_uvarint(out, n)
     out += raw
     out += pack_Hh_(it.port, it.security_protocol)
@@ -161,6 +171,8 @@ def read_Feature_0(view: memoryview, at: int) -> tuple[Feature, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Feature.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -184,6 +196,8 @@ def write_Feature_0(it: Feature, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Feature.name")
         write_uvarint(out, n)
     out += raw
     out += pack_hh_(it.min_supported_version, it.max_supported_version)
@@ -255,6 +269,8 @@ def read_ControllerRegistrationResponse_0(view: memoryview, at: int) -> tuple[Co
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ControllerRegistrationResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -282,6 +298,8 @@ def write_ControllerRegistrationResponse_0(it: ControllerRegistrationResponse, o
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ControllerRegistrationResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -145,14 +147,20 @@ def read_AclCreation_1(view: memoryview, at: int) -> tuple[AclCreation, int]:
 def write_AclCreation_1(it: AclCreation, out: bytearray) -> None:
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AclCreation.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
     raw = it.principal.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AclCreation.principal")
     out += pack_bh(it.resource_pattern_type, n)
     out += raw
     raw = it.host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AclCreation.host")
     out += pack_h(n)
     out += raw
     out += pack_bb(it.operation, it.permission_type)
@@ -189,6 +197,8 @@ def read_AclCreation_2(view: memoryview, at: int) -> tuple[AclCreation, int]:
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclCreation.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -201,6 +211,8 @@ def read_AclCreation_2(view: memoryview, at: int) -> tuple[AclCreation, int]:
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclCreation.principal")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -213,6 +225,8 @@ def read_AclCreation_2(view: memoryview, at: int) -> tuple[AclCreation, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclCreation.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -236,6 +250,8 @@ def write_AclCreation_2(it: AclCreation, out: bytearray) -> None:
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclCreation.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw
@@ -244,6 +260,8 @@ def write_AclCreation_2(it: AclCreation, out: bytearray) -> None:
     if n < 128:
         out += pack_bB(it.resource_pattern_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclCreation.principal")
         out += pack_b(it.resource_pattern_type)
         write_uvarint(out, n)
     out += raw
@@ -252,6 +270,8 @@ def write_AclCreation_2(it: AclCreation, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclCreation.host")
         write_uvarint(out, n)
     out += raw
     out += pack_bb_(it.operation, it.permission_type)
@@ -317,6 +337,8 @@ def write_AclCreationResult_1(it: AclCreationResult, out: bytearray) -> None:
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AclCreationResult.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
 
@@ -352,6 +374,8 @@ def read_AclCreationResult_2(view: memoryview, at: int) -> tuple[AclCreationResu
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclCreationResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -379,6 +403,8 @@ def write_AclCreationResult_2(it: AclCreationResult, out: bytearray) -> None:
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclCreationResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -133,10 +135,14 @@ def read_CreatableRenewers_1(view: memoryview, at: int) -> tuple[CreatableRenewe
 def write_CreatableRenewers_1(it: CreatableRenewers, out: bytearray) -> None:
     raw = it.principal_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatableRenewers.principal_type")
     out += pack_h(n)
     out += raw
     raw = it.principal_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatableRenewers.principal_name")
     out += pack_h(n)
     out += raw
 
@@ -181,6 +187,8 @@ def read_CreatableRenewers_2(view: memoryview, at: int) -> tuple[CreatableRenewe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableRenewers.principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -193,6 +201,8 @@ def read_CreatableRenewers_2(view: memoryview, at: int) -> tuple[CreatableRenewe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableRenewers.principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -216,6 +226,8 @@ def write_CreatableRenewers_2(it: CreatableRenewers, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableRenewers.principal_type")
         write_uvarint(out, n)
     out += raw
     raw = it.principal_name.encode()
@@ -223,6 +235,8 @@ def write_CreatableRenewers_2(it: CreatableRenewers, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableRenewers.principal_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -278,6 +292,8 @@ def read_CreateDelegationTokenRequest_3(view: memoryview, at: int) -> tuple[Crea
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenRequest.owner_principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -290,6 +306,8 @@ def read_CreateDelegationTokenRequest_3(view: memoryview, at: int) -> tuple[Crea
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenRequest.owner_principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -331,6 +349,8 @@ def write_CreateDelegationTokenRequest_3(it: CreateDelegationTokenRequest, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenRequest.owner_principal_type")
         write_uvarint(out, n)
     out += raw
     if it.owner_principal_name is None:
@@ -342,6 +362,8 @@ def write_CreateDelegationTokenRequest_3(it: CreateDelegationTokenRequest, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenRequest.owner_principal_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.renewers) + 1
@@ -411,14 +433,20 @@ def write_CreateDelegationTokenResponse_1(it: CreateDelegationTokenResponse, out
         raise no_place("CreateDelegationTokenResponse.token_requester_principal_name")
     raw = it.principal_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreateDelegationTokenResponse.principal_type")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.principal_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreateDelegationTokenResponse.principal_name")
     out += pack_h(n)
     out += raw
     raw = it.token_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreateDelegationTokenResponse.token_id")
     out += pack_qqqh(it.issue_timestamp_ms, it.expiry_timestamp_ms, it.max_timestamp_ms, n)
     out += raw
     raw = it.hmac
@@ -437,6 +465,8 @@ def read_CreateDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[Cre
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -449,6 +479,8 @@ def read_CreateDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[Cre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -461,6 +493,8 @@ def read_CreateDelegationTokenResponse_2(view: memoryview, at: int) -> tuple[Cre
     at += 25
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.token_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -500,6 +534,8 @@ def write_CreateDelegationTokenResponse_2(it: CreateDelegationTokenResponse, out
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.principal_type")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -508,6 +544,8 @@ def write_CreateDelegationTokenResponse_2(it: CreateDelegationTokenResponse, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.principal_name")
         write_uvarint(out, n)
     out += raw
     raw = it.token_id.encode()
@@ -515,6 +553,8 @@ def write_CreateDelegationTokenResponse_2(it: CreateDelegationTokenResponse, out
     if n < 128:
         out += pack_qqqB(it.issue_timestamp_ms, it.expiry_timestamp_ms, it.max_timestamp_ms, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.token_id")
         out += pack_qqq(it.issue_timestamp_ms, it.expiry_timestamp_ms, it.max_timestamp_ms)
         write_uvarint(out, n)
     out += raw
@@ -535,6 +575,8 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -547,6 +589,8 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -559,6 +603,8 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.token_requester_principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -571,6 +617,8 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.token_requester_principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -583,6 +631,8 @@ def read_CreateDelegationTokenResponse_3(view: memoryview, at: int) -> tuple[Cre
     at += 25
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.token_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -618,6 +668,8 @@ def write_CreateDelegationTokenResponse_3(it: CreateDelegationTokenResponse, out
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.principal_type")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -626,6 +678,8 @@ def write_CreateDelegationTokenResponse_3(it: CreateDelegationTokenResponse, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.principal_name")
         write_uvarint(out, n)
     out += raw
     raw = it.token_requester_principal_type.encode()
@@ -633,6 +687,8 @@ def write_CreateDelegationTokenResponse_3(it: CreateDelegationTokenResponse, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.token_requester_principal_type")
         write_uvarint(out, n)
     out += raw
     raw = it.token_requester_principal_name.encode()
@@ -640,6 +696,8 @@ def write_CreateDelegationTokenResponse_3(it: CreateDelegationTokenResponse, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.token_requester_principal_name")
         write_uvarint(out, n)
     out += raw
     raw = it.token_id.encode()
@@ -647,6 +705,8 @@ def write_CreateDelegationTokenResponse_3(it: CreateDelegationTokenResponse, out
     if n < 128:
         out += pack_qqqB(it.issue_timestamp_ms, it.expiry_timestamp_ms, it.max_timestamp_ms, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreateDelegationTokenResponse.token_id")
         out += pack_qqq(it.issue_timestamp_ms, it.expiry_timestamp_ms, it.max_timestamp_ms)
         write_uvarint(out, n)
     out += raw

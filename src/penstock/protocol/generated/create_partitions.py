@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -16,6 +17,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -168,6 +170,8 @@ def read_CreatePartitionsTopic_0(view: memoryview, at: int) -> tuple[CreateParti
 def write_CreatePartitionsTopic_0(it: CreatePartitionsTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatePartitionsTopic.name")
     out += pack_h(n)
     out += raw
     if it.assignments is None:
@@ -252,6 +256,8 @@ def read_CreatePartitionsTopic_2(view: memoryview, at: int) -> tuple[CreateParti
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatePartitionsTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -289,6 +295,8 @@ def write_CreatePartitionsTopic_2(it: CreatePartitionsTopic, out: bytearray) -> 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatePartitionsTopic.name")
         write_uvarint(out, n)
     out += raw
     if it.assignments is None:
@@ -372,6 +380,8 @@ def read_CreatePartitionsTopicResult_0(view: memoryview, at: int) -> tuple[Creat
 def write_CreatePartitionsTopicResult_0(it: CreatePartitionsTopicResult, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatePartitionsTopicResult.name")
     out += pack_h(n)
     out += raw
     if it.error_message is None:
@@ -380,6 +390,8 @@ def write_CreatePartitionsTopicResult_0(it: CreatePartitionsTopicResult, out: by
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatePartitionsTopicResult.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
 
@@ -415,6 +427,8 @@ def read_CreatePartitionsTopicResult_2(view: memoryview, at: int) -> tuple[Creat
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatePartitionsTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -427,6 +441,8 @@ def read_CreatePartitionsTopicResult_2(view: memoryview, at: int) -> tuple[Creat
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatePartitionsTopicResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -450,6 +466,8 @@ def write_CreatePartitionsTopicResult_2(it: CreatePartitionsTopicResult, out: by
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatePartitionsTopicResult.name")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -461,6 +479,8 @@ def write_CreatePartitionsTopicResult_2(it: CreatePartitionsTopicResult, out: by
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatePartitionsTopicResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

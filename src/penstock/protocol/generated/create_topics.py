@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
     wrong_size,
@@ -227,6 +229,8 @@ def read_CreatableTopicConfig_2(view: memoryview, at: int) -> tuple[CreatableTop
 def write_CreatableTopicConfig_2(it: CreatableTopicConfig, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatableTopicConfig.name")
     out += pack_h(n)
     out += raw
     if it.value is None:
@@ -235,6 +239,8 @@ def write_CreatableTopicConfig_2(it: CreatableTopicConfig, out: bytearray) -> No
     else:
         raw = it.value.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatableTopicConfig.value")
     out += pack_h(n)
     out += raw
 
@@ -280,6 +286,8 @@ def read_CreatableTopic_2(view: memoryview, at: int) -> tuple[CreatableTopic, in
 def write_CreatableTopic_2(it: CreatableTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatableTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.assignments)
@@ -365,6 +373,8 @@ def read_CreatableTopicConfig_5(view: memoryview, at: int) -> tuple[CreatableTop
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicConfig.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -377,6 +387,8 @@ def read_CreatableTopicConfig_5(view: memoryview, at: int) -> tuple[CreatableTop
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicConfig.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -400,6 +412,8 @@ def write_CreatableTopicConfig_5(it: CreatableTopicConfig, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicConfig.name")
         write_uvarint(out, n)
     out += raw
     if it.value is None:
@@ -411,6 +425,8 @@ def write_CreatableTopicConfig_5(it: CreatableTopicConfig, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicConfig.value")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -423,6 +439,8 @@ def read_CreatableTopic_5(view: memoryview, at: int) -> tuple[CreatableTopic, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -474,6 +492,8 @@ def write_CreatableTopic_5(it: CreatableTopic, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.assignments) + 1
@@ -565,6 +585,8 @@ def read_CreatableTopicResult_2(view: memoryview, at: int) -> tuple[CreatableTop
 def write_CreatableTopicResult_2(it: CreatableTopicResult, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatableTopicResult.name")
     out += pack_h(n)
     out += raw
     if it.error_message is None:
@@ -573,6 +595,8 @@ def write_CreatableTopicResult_2(it: CreatableTopicResult, out: bytearray) -> No
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("CreatableTopicResult.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
 
@@ -608,6 +632,8 @@ def read_CreatableTopicConfigs_5(view: memoryview, at: int) -> tuple[CreatableTo
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicConfigs.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -620,6 +646,8 @@ def read_CreatableTopicConfigs_5(view: memoryview, at: int) -> tuple[CreatableTo
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicConfigs.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -643,6 +671,8 @@ def write_CreatableTopicConfigs_5(it: CreatableTopicConfigs, out: bytearray) -> 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicConfigs.name")
         write_uvarint(out, n)
     out += raw
     if it.value is None:
@@ -654,6 +684,8 @@ def write_CreatableTopicConfigs_5(it: CreatableTopicConfigs, out: bytearray) -> 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicConfigs.value")
         write_uvarint(out, n)
     out += raw
     out += pack_tbt_(it.read_only, it.config_source, it.is_sensitive)
@@ -668,6 +700,8 @@ def read_CreatableTopicResult_5(view: memoryview, at: int) -> tuple[CreatableTop
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -680,6 +714,8 @@ def read_CreatableTopicResult_5(view: memoryview, at: int) -> tuple[CreatableTop
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -729,6 +765,8 @@ def write_CreatableTopicResult_5(it: CreatableTopicResult, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicResult.name")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -740,6 +778,8 @@ def write_CreatableTopicResult_5(it: CreatableTopicResult, out: bytearray) -> No
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -817,6 +857,8 @@ def read_CreatableTopicResult_7(view: memoryview, at: int) -> tuple[CreatableTop
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -829,6 +871,8 @@ def read_CreatableTopicResult_7(view: memoryview, at: int) -> tuple[CreatableTop
     at += 19
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -878,6 +922,8 @@ def write_CreatableTopicResult_7(it: CreatableTopicResult, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicResult.name")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -889,6 +935,8 @@ def write_CreatableTopicResult_7(it: CreatableTopicResult, out: bytearray) -> No
     if n < 128:
         out += pack_uhB(it.topic_id, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CreatableTopicResult.error_message")
         out += pack_uh(it.topic_id, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -178,6 +180,8 @@ def write_DeleteAclsFilter_1(it: DeleteAclsFilter, out: bytearray) -> None:
     else:
         raw = it.resource_name_filter.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteAclsFilter.resource_name_filter")
     out += pack_bh(it.resource_type_filter, n)
     out += raw
     if it.principal_filter is None:
@@ -186,6 +190,8 @@ def write_DeleteAclsFilter_1(it: DeleteAclsFilter, out: bytearray) -> None:
     else:
         raw = it.principal_filter.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteAclsFilter.principal_filter")
     out += pack_bh(it.pattern_type_filter, n)
     out += raw
     if it.host_filter is None:
@@ -194,6 +200,8 @@ def write_DeleteAclsFilter_1(it: DeleteAclsFilter, out: bytearray) -> None:
     else:
         raw = it.host_filter.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteAclsFilter.host_filter")
     out += pack_h(n)
     out += raw
     out += pack_bb(it.operation, it.permission_type)
@@ -230,6 +238,8 @@ def read_DeleteAclsFilter_2(view: memoryview, at: int) -> tuple[DeleteAclsFilter
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsFilter.resource_name_filter")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -242,6 +252,8 @@ def read_DeleteAclsFilter_2(view: memoryview, at: int) -> tuple[DeleteAclsFilter
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsFilter.principal_filter")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -254,6 +266,8 @@ def read_DeleteAclsFilter_2(view: memoryview, at: int) -> tuple[DeleteAclsFilter
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsFilter.host_filter")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -281,6 +295,8 @@ def write_DeleteAclsFilter_2(it: DeleteAclsFilter, out: bytearray) -> None:
     if n < 128:
         out += pack_bB(it.resource_type_filter, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsFilter.resource_name_filter")
         out += pack_b(it.resource_type_filter)
         write_uvarint(out, n)
     out += raw
@@ -293,6 +309,8 @@ def write_DeleteAclsFilter_2(it: DeleteAclsFilter, out: bytearray) -> None:
     if n < 128:
         out += pack_bB(it.pattern_type_filter, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsFilter.principal_filter")
         out += pack_b(it.pattern_type_filter)
         write_uvarint(out, n)
     out += raw
@@ -305,6 +323,8 @@ def write_DeleteAclsFilter_2(it: DeleteAclsFilter, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsFilter.host_filter")
         write_uvarint(out, n)
     out += raw
     out += pack_bb_(it.operation, it.permission_type)
@@ -402,18 +422,26 @@ def write_DeleteAclsMatchingAcl_1(it: DeleteAclsMatchingAcl, out: bytearray) -> 
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteAclsMatchingAcl.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteAclsMatchingAcl.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
     raw = it.principal.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteAclsMatchingAcl.principal")
     out += pack_bh(it.pattern_type, n)
     out += raw
     raw = it.host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteAclsMatchingAcl.host")
     out += pack_h(n)
     out += raw
     out += pack_bb(it.operation, it.permission_type)
@@ -453,6 +481,8 @@ def write_DeleteAclsFilterResult_1(it: DeleteAclsFilterResult, out: bytearray) -
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteAclsFilterResult.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     n = len(it.matching_acls)
@@ -492,6 +522,8 @@ def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsM
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsMatchingAcl.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -504,6 +536,8 @@ def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsM
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsMatchingAcl.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -516,6 +550,8 @@ def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsM
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsMatchingAcl.principal")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -528,6 +564,8 @@ def read_DeleteAclsMatchingAcl_2(view: memoryview, at: int) -> tuple[DeleteAclsM
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsMatchingAcl.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -555,6 +593,8 @@ def write_DeleteAclsMatchingAcl_2(it: DeleteAclsMatchingAcl, out: bytearray) -> 
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsMatchingAcl.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -563,6 +603,8 @@ def write_DeleteAclsMatchingAcl_2(it: DeleteAclsMatchingAcl, out: bytearray) -> 
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsMatchingAcl.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw
@@ -571,6 +613,8 @@ def write_DeleteAclsMatchingAcl_2(it: DeleteAclsMatchingAcl, out: bytearray) -> 
     if n < 128:
         out += pack_bB(it.pattern_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsMatchingAcl.principal")
         out += pack_b(it.pattern_type)
         write_uvarint(out, n)
     out += raw
@@ -579,6 +623,8 @@ def write_DeleteAclsMatchingAcl_2(it: DeleteAclsMatchingAcl, out: bytearray) -> 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsMatchingAcl.host")
         write_uvarint(out, n)
     out += raw
     out += pack_bb_(it.operation, it.permission_type)
@@ -591,6 +637,8 @@ def read_DeleteAclsFilterResult_2(view: memoryview, at: int) -> tuple[DeleteAcls
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsFilterResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -632,6 +680,8 @@ def write_DeleteAclsFilterResult_2(it: DeleteAclsFilterResult, out: bytearray) -
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteAclsFilterResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

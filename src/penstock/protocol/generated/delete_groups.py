@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     read_strings,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_string,
     write_uvarint,
@@ -146,6 +148,8 @@ def read_DeletableGroupResult_0(view: memoryview, at: int) -> tuple[DeletableGro
 def write_DeletableGroupResult_0(it: DeletableGroupResult, out: bytearray) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeletableGroupResult.group_id")
     out += pack_h(n)
     out += raw
     out += pack_h(it.error_code)
@@ -182,6 +186,8 @@ def read_DeletableGroupResult_2(view: memoryview, at: int) -> tuple[DeletableGro
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableGroupResult.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -205,6 +211,8 @@ def write_DeletableGroupResult_2(it: DeletableGroupResult, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableGroupResult.group_id")
         write_uvarint(out, n)
     out += raw
     out += pack_h_(it.error_code)

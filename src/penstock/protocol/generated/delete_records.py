@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -161,6 +163,8 @@ def read_DeleteRecordsTopic_0(view: memoryview, at: int) -> tuple[DeleteRecordsT
 def write_DeleteRecordsTopic_0(it: DeleteRecordsTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteRecordsTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -218,6 +222,8 @@ def read_DeleteRecordsTopic_2(view: memoryview, at: int) -> tuple[DeleteRecordsT
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteRecordsTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -255,6 +261,8 @@ def write_DeleteRecordsTopic_2(it: DeleteRecordsTopic, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteRecordsTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -345,6 +353,8 @@ def read_DeleteRecordsTopicResult_0(view: memoryview, at: int) -> tuple[DeleteRe
 def write_DeleteRecordsTopicResult_0(it: DeleteRecordsTopicResult, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeleteRecordsTopicResult.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -399,6 +409,8 @@ def read_DeleteRecordsTopicResult_2(view: memoryview, at: int) -> tuple[DeleteRe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteRecordsTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -436,6 +448,8 @@ def write_DeleteRecordsTopicResult_2(it: DeleteRecordsTopicResult, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteRecordsTopicResult.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -95,6 +97,8 @@ def read_DeleteShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> tup
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsRequestTopic.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -118,6 +122,8 @@ def write_DeleteShareGroupOffsetsRequestTopic_0(it: DeleteShareGroupOffsetsReque
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsRequestTopic.topic_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -130,6 +136,8 @@ def read_DeleteShareGroupOffsetsRequest_0(view: memoryview, at: int) -> tuple[De
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -167,6 +175,8 @@ def write_DeleteShareGroupOffsetsRequest_0(it: DeleteShareGroupOffsetsRequest, o
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsRequest.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -186,6 +196,8 @@ def read_DeleteShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tu
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsResponseTopic.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -198,6 +210,8 @@ def read_DeleteShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> tu
     at += 19
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsResponseTopic.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -221,6 +235,8 @@ def write_DeleteShareGroupOffsetsResponseTopic_0(it: DeleteShareGroupOffsetsResp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsResponseTopic.topic_name")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -232,6 +248,8 @@ def write_DeleteShareGroupOffsetsResponseTopic_0(it: DeleteShareGroupOffsetsResp
     if n < 128:
         out += pack_uhB(it.topic_id, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsResponseTopic.error_message")
         out += pack_uh(it.topic_id, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -245,6 +263,8 @@ def read_DeleteShareGroupOffsetsResponse_0(view: memoryview, at: int) -> tuple[D
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -286,6 +306,8 @@ def write_DeleteShareGroupOffsetsResponse_0(it: DeleteShareGroupOffsetsResponse,
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupOffsetsResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

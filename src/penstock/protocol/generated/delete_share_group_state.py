@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -168,6 +170,8 @@ def read_DeleteShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[Dele
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupStateRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -205,6 +209,8 @@ def write_DeleteShareGroupStateRequest_0(it: DeleteShareGroupStateRequest, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteShareGroupStateRequest.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -224,6 +230,8 @@ def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, 
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -251,6 +259,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
     if n < 128:
         out += pack_ihB(it.partition, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResult.error_message")
         out += pack_ih(it.partition, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -16,6 +17,7 @@ from penstock.protocol.primitives import (
     read_strings,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_string,
     write_uvarint,
@@ -171,6 +173,8 @@ def read_DeleteTopicState_6(view: memoryview, at: int) -> tuple[DeleteTopicState
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteTopicState.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -198,6 +202,8 @@ def write_DeleteTopicState_6(it: DeleteTopicState, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeleteTopicState.name")
         write_uvarint(out, n)
     out += raw
     out += pack_u_(it.topic_id)
@@ -268,6 +274,8 @@ def write_DeletableTopicResult_1(it: DeletableTopicResult, out: bytearray) -> No
     else:
         raw = it.name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DeletableTopicResult.name")
     out += pack_h(n)
     out += raw
     out += pack_h(it.error_code)
@@ -306,6 +314,8 @@ def read_DeletableTopicResult_4(view: memoryview, at: int) -> tuple[DeletableTop
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -333,6 +343,8 @@ def write_DeletableTopicResult_4(it: DeletableTopicResult, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.name")
         write_uvarint(out, n)
     out += raw
     out += pack_h_(it.error_code)
@@ -384,6 +396,8 @@ def read_DeletableTopicResult_5(view: memoryview, at: int) -> tuple[DeletableTop
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -396,6 +410,8 @@ def read_DeletableTopicResult_5(view: memoryview, at: int) -> tuple[DeletableTop
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -423,6 +439,8 @@ def write_DeletableTopicResult_5(it: DeletableTopicResult, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.name")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -434,6 +452,8 @@ def write_DeletableTopicResult_5(it: DeletableTopicResult, out: bytearray) -> No
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -485,6 +505,8 @@ def read_DeletableTopicResult_6(view: memoryview, at: int) -> tuple[DeletableTop
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -497,6 +519,8 @@ def read_DeletableTopicResult_6(view: memoryview, at: int) -> tuple[DeletableTop
     at += 19
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -524,6 +548,8 @@ def write_DeletableTopicResult_6(it: DeletableTopicResult, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.name")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -535,6 +561,8 @@ def write_DeletableTopicResult_6(it: DeletableTopicResult, out: bytearray) -> No
     if n < 128:
         out += pack_uhB(it.topic_id, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DeletableTopicResult.error_message")
         out += pack_uh(it.topic_id, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -162,6 +164,8 @@ def write_DescribeAclsRequest_1(it: DescribeAclsRequest, out: bytearray, splices
     else:
         raw = it.resource_name_filter.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeAclsRequest.resource_name_filter")
     out += pack_bh(it.resource_type_filter, n)
     out += raw
     if it.principal_filter is None:
@@ -170,6 +174,8 @@ def write_DescribeAclsRequest_1(it: DescribeAclsRequest, out: bytearray, splices
     else:
         raw = it.principal_filter.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeAclsRequest.principal_filter")
     out += pack_bh(it.pattern_type_filter, n)
     out += raw
     if it.host_filter is None:
@@ -178,6 +184,8 @@ def write_DescribeAclsRequest_1(it: DescribeAclsRequest, out: bytearray, splices
     else:
         raw = it.host_filter.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeAclsRequest.host_filter")
     out += pack_h(n)
     out += raw
     out += pack_bb(it.operation, it.permission_type)
@@ -190,6 +198,8 @@ def read_DescribeAclsRequest_2(view: memoryview, at: int) -> tuple[DescribeAclsR
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsRequest.resource_name_filter")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -202,6 +212,8 @@ def read_DescribeAclsRequest_2(view: memoryview, at: int) -> tuple[DescribeAclsR
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsRequest.principal_filter")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -214,6 +226,8 @@ def read_DescribeAclsRequest_2(view: memoryview, at: int) -> tuple[DescribeAclsR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsRequest.host_filter")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -241,6 +255,8 @@ def write_DescribeAclsRequest_2(it: DescribeAclsRequest, out: bytearray, splices
     if n < 128:
         out += pack_bB(it.resource_type_filter, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsRequest.resource_name_filter")
         out += pack_b(it.resource_type_filter)
         write_uvarint(out, n)
     out += raw
@@ -253,6 +269,8 @@ def write_DescribeAclsRequest_2(it: DescribeAclsRequest, out: bytearray, splices
     if n < 128:
         out += pack_bB(it.pattern_type_filter, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsRequest.principal_filter")
         out += pack_b(it.pattern_type_filter)
         write_uvarint(out, n)
     out += raw
@@ -265,6 +283,8 @@ def write_DescribeAclsRequest_2(it: DescribeAclsRequest, out: bytearray, splices
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsRequest.host_filter")
         write_uvarint(out, n)
     out += raw
     out += pack_bb_(it.operation, it.permission_type)
@@ -301,10 +321,14 @@ def read_AclDescription_1(view: memoryview, at: int) -> tuple[AclDescription, in
 def write_AclDescription_1(it: AclDescription, out: bytearray) -> None:
     raw = it.principal.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AclDescription.principal")
     out += pack_h(n)
     out += raw
     raw = it.host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AclDescription.host")
     out += pack_h(n)
     out += raw
     out += pack_bb(it.operation, it.permission_type)
@@ -340,6 +364,8 @@ def read_DescribeAclsResource_1(view: memoryview, at: int) -> tuple[DescribeAcls
 def write_DescribeAclsResource_1(it: DescribeAclsResource, out: bytearray) -> None:
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeAclsResource.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
     n = len(it.acls)
@@ -382,6 +408,8 @@ def write_DescribeAclsResponse_1(it: DescribeAclsResponse, out: bytearray, splic
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeAclsResponse.error_message")
     out += pack_ihh(it.throttle_time_ms, it.error_code, n)
     out += raw
     n = len(it.resources)
@@ -397,6 +425,8 @@ def read_AclDescription_2(view: memoryview, at: int) -> tuple[AclDescription, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclDescription.principal")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -409,6 +439,8 @@ def read_AclDescription_2(view: memoryview, at: int) -> tuple[AclDescription, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclDescription.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -432,6 +464,8 @@ def write_AclDescription_2(it: AclDescription, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclDescription.principal")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -439,6 +473,8 @@ def write_AclDescription_2(it: AclDescription, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AclDescription.host")
         write_uvarint(out, n)
     out += raw
     out += pack_bb_(it.operation, it.permission_type)
@@ -451,6 +487,8 @@ def read_DescribeAclsResource_2(view: memoryview, at: int) -> tuple[DescribeAcls
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsResource.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -488,6 +526,8 @@ def write_DescribeAclsResource_2(it: DescribeAclsResource, out: bytearray) -> No
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsResource.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw
@@ -509,6 +549,8 @@ def read_DescribeAclsResponse_2(view: memoryview, at: int) -> tuple[DescribeAcls
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -550,6 +592,8 @@ def write_DescribeAclsResponse_2(it: DescribeAclsResponse, out: bytearray, splic
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeAclsResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -157,6 +159,8 @@ def read_ComponentData_0(view: memoryview, at: int) -> tuple[ComponentData, int]
 def write_ComponentData_0(it: ComponentData, out: bytearray) -> None:
     raw = it.entity_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ComponentData.entity_type")
     out += pack_h(n)
     out += raw
     if it.match is None:
@@ -165,6 +169,8 @@ def write_ComponentData_0(it: ComponentData, out: bytearray) -> None:
     else:
         raw = it.match.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ComponentData.match")
     out += pack_bh(it.match_type, n)
     out += raw
 
@@ -203,6 +209,8 @@ def read_ComponentData_1(view: memoryview, at: int) -> tuple[ComponentData, int]
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ComponentData.entity_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -215,6 +223,8 @@ def read_ComponentData_1(view: memoryview, at: int) -> tuple[ComponentData, int]
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ComponentData.match")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -238,6 +248,8 @@ def write_ComponentData_1(it: ComponentData, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ComponentData.entity_type")
         write_uvarint(out, n)
     out += raw
     if it.match is None:
@@ -249,6 +261,8 @@ def write_ComponentData_1(it: ComponentData, out: bytearray) -> None:
     if n < 128:
         out += pack_bB(it.match_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ComponentData.match")
         out += pack_b(it.match_type)
         write_uvarint(out, n)
     out += raw
@@ -321,6 +335,8 @@ def read_EntityData_0(view: memoryview, at: int) -> tuple[EntityData, int]:
 def write_EntityData_0(it: EntityData, out: bytearray) -> None:
     raw = it.entity_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("EntityData.entity_type")
     out += pack_h(n)
     out += raw
     if it.entity_name is None:
@@ -329,6 +345,8 @@ def write_EntityData_0(it: EntityData, out: bytearray) -> None:
     else:
         raw = it.entity_name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("EntityData.entity_name")
     out += pack_h(n)
     out += raw
 
@@ -354,6 +372,8 @@ def read_ValueData_0(view: memoryview, at: int) -> tuple[ValueData, int]:
 def write_ValueData_0(it: ValueData, out: bytearray) -> None:
     raw = it.key.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ValueData.key")
     out += pack_h(n)
     out += raw
     out += pack_d(it.value)
@@ -432,6 +452,8 @@ def write_DescribeClientQuotasResponse_0(it: DescribeClientQuotasResponse, out: 
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeClientQuotasResponse.error_message")
     out += pack_ihh(it.throttle_time_ms, it.error_code, n)
     out += raw
     if it.entries is None:
@@ -451,6 +473,8 @@ def read_EntityData_1(view: memoryview, at: int) -> tuple[EntityData, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EntityData.entity_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -463,6 +487,8 @@ def read_EntityData_1(view: memoryview, at: int) -> tuple[EntityData, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EntityData.entity_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -486,6 +512,8 @@ def write_EntityData_1(it: EntityData, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EntityData.entity_type")
         write_uvarint(out, n)
     out += raw
     if it.entity_name is None:
@@ -497,6 +525,8 @@ def write_EntityData_1(it: EntityData, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EntityData.entity_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -509,6 +539,8 @@ def read_ValueData_1(view: memoryview, at: int) -> tuple[ValueData, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ValueData.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -532,6 +564,8 @@ def write_ValueData_1(it: ValueData, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ValueData.key")
         write_uvarint(out, n)
     out += raw
     out += pack_d_(it.value)
@@ -602,6 +636,8 @@ def read_DescribeClientQuotasResponse_1(view: memoryview, at: int) -> tuple[Desc
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClientQuotasResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -643,6 +679,8 @@ def write_DescribeClientQuotasResponse_1(it: DescribeClientQuotasResponse, out: 
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClientQuotasResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

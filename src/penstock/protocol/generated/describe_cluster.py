@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -161,6 +163,8 @@ def read_DescribeClusterBroker_0(view: memoryview, at: int) -> tuple[DescribeClu
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterBroker.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -173,6 +177,8 @@ def read_DescribeClusterBroker_0(view: memoryview, at: int) -> tuple[DescribeClu
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterBroker.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -198,6 +204,8 @@ def write_DescribeClusterBroker_0(it: DescribeClusterBroker, out: bytearray) -> 
     if n < 128:
         out += pack_iB(it.broker_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterBroker.host")
         out += pack_i(it.broker_id)
         write_uvarint(out, n)
     out += raw
@@ -210,6 +218,8 @@ def write_DescribeClusterBroker_0(it: DescribeClusterBroker, out: bytearray) -> 
     if n < 128:
         out += pack_iB(it.port, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterBroker.rack")
         out += pack_i(it.port)
         write_uvarint(out, n)
     out += raw
@@ -224,6 +234,8 @@ def read_DescribeClusterResponse_0(view: memoryview, at: int) -> tuple[DescribeC
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -236,6 +248,8 @@ def read_DescribeClusterResponse_0(view: memoryview, at: int) -> tuple[DescribeC
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -279,6 +293,8 @@ def write_DescribeClusterResponse_0(it: DescribeClusterResponse, out: bytearray,
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -287,6 +303,8 @@ def write_DescribeClusterResponse_0(it: DescribeClusterResponse, out: bytearray,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.brokers) + 1
@@ -307,6 +325,8 @@ def read_DescribeClusterResponse_1(view: memoryview, at: int) -> tuple[DescribeC
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -319,6 +339,8 @@ def read_DescribeClusterResponse_1(view: memoryview, at: int) -> tuple[DescribeC
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -360,6 +382,8 @@ def write_DescribeClusterResponse_1(it: DescribeClusterResponse, out: bytearray,
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -368,6 +392,8 @@ def write_DescribeClusterResponse_1(it: DescribeClusterResponse, out: bytearray,
     if n < 128:
         out += pack_bB(it.endpoint_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.cluster_id")
         out += pack_b(it.endpoint_type)
         write_uvarint(out, n)
     out += raw
@@ -389,6 +415,8 @@ def read_DescribeClusterBroker_2(view: memoryview, at: int) -> tuple[DescribeClu
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterBroker.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -401,6 +429,8 @@ def read_DescribeClusterBroker_2(view: memoryview, at: int) -> tuple[DescribeClu
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterBroker.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -424,6 +454,8 @@ def write_DescribeClusterBroker_2(it: DescribeClusterBroker, out: bytearray) -> 
     if n < 128:
         out += pack_iB(it.broker_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterBroker.host")
         out += pack_i(it.broker_id)
         write_uvarint(out, n)
     out += raw
@@ -436,6 +468,8 @@ def write_DescribeClusterBroker_2(it: DescribeClusterBroker, out: bytearray) -> 
     if n < 128:
         out += pack_iB(it.port, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterBroker.rack")
         out += pack_i(it.port)
         write_uvarint(out, n)
     out += raw
@@ -449,6 +483,8 @@ def read_DescribeClusterResponse_2(view: memoryview, at: int) -> tuple[DescribeC
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -461,6 +497,8 @@ def read_DescribeClusterResponse_2(view: memoryview, at: int) -> tuple[DescribeC
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -502,6 +540,8 @@ def write_DescribeClusterResponse_2(it: DescribeClusterResponse, out: bytearray,
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -510,6 +550,8 @@ def write_DescribeClusterResponse_2(it: DescribeClusterResponse, out: bytearray,
     if n < 128:
         out += pack_bB(it.endpoint_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeClusterResponse.cluster_id")
         out += pack_b(it.endpoint_type)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -15,6 +16,7 @@ from penstock.protocol.primitives import (
     read_strings,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_string,
     write_uvarint,
@@ -184,6 +186,8 @@ def read_DescribeConfigsResource_1(view: memoryview, at: int) -> tuple[DescribeC
 def write_DescribeConfigsResource_1(it: DescribeConfigsResource, out: bytearray) -> None:
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResource.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
     if it.configuration_keys is None:
@@ -260,6 +264,8 @@ def read_DescribeConfigsResource_4(view: memoryview, at: int) -> tuple[DescribeC
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResource.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -292,6 +298,8 @@ def write_DescribeConfigsResource_4(it: DescribeConfigsResource, out: bytearray)
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResource.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw
@@ -377,6 +385,8 @@ def read_DescribeConfigsSynonym_1(view: memoryview, at: int) -> tuple[DescribeCo
 def write_DescribeConfigsSynonym_1(it: DescribeConfigsSynonym, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsSynonym.name")
     out += pack_h(n)
     out += raw
     if it.value is None:
@@ -385,6 +395,8 @@ def write_DescribeConfigsSynonym_1(it: DescribeConfigsSynonym, out: bytearray) -
     else:
         raw = it.value.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsSynonym.value")
     out += pack_h(n)
     out += raw
     out += pack_b(it.source)
@@ -432,6 +444,8 @@ def read_DescribeConfigsResourceResult_1(view: memoryview, at: int) -> tuple[Des
 def write_DescribeConfigsResourceResult_1(it: DescribeConfigsResourceResult, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResourceResult.name")
     out += pack_h(n)
     out += raw
     if it.value is None:
@@ -440,6 +454,8 @@ def write_DescribeConfigsResourceResult_1(it: DescribeConfigsResourceResult, out
     else:
         raw = it.value.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResourceResult.value")
     out += pack_h(n)
     out += raw
     n = len(it.synonyms)
@@ -492,10 +508,14 @@ def write_DescribeConfigsResult_1(it: DescribeConfigsResult, out: bytearray) -> 
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResult.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResult.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
     n = len(it.configs)
@@ -578,6 +598,8 @@ def read_DescribeConfigsResourceResult_3(view: memoryview, at: int) -> tuple[Des
 def write_DescribeConfigsResourceResult_3(it: DescribeConfigsResourceResult, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResourceResult.name")
     out += pack_h(n)
     out += raw
     if it.value is None:
@@ -586,6 +608,8 @@ def write_DescribeConfigsResourceResult_3(it: DescribeConfigsResourceResult, out
     else:
         raw = it.value.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResourceResult.value")
     out += pack_h(n)
     out += raw
     n = len(it.synonyms)
@@ -598,6 +622,8 @@ def write_DescribeConfigsResourceResult_3(it: DescribeConfigsResourceResult, out
     else:
         raw = it.documentation.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResourceResult.documentation")
     out += pack_bh(it.config_type, n)
     out += raw
 
@@ -646,10 +672,14 @@ def write_DescribeConfigsResult_3(it: DescribeConfigsResult, out: bytearray) -> 
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResult.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeConfigsResult.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
     n = len(it.configs)
@@ -689,6 +719,8 @@ def read_DescribeConfigsSynonym_4(view: memoryview, at: int) -> tuple[DescribeCo
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsSynonym.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -701,6 +733,8 @@ def read_DescribeConfigsSynonym_4(view: memoryview, at: int) -> tuple[DescribeCo
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsSynonym.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -724,6 +758,8 @@ def write_DescribeConfigsSynonym_4(it: DescribeConfigsSynonym, out: bytearray) -
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsSynonym.name")
         write_uvarint(out, n)
     out += raw
     if it.value is None:
@@ -735,6 +771,8 @@ def write_DescribeConfigsSynonym_4(it: DescribeConfigsSynonym, out: bytearray) -
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsSynonym.value")
         write_uvarint(out, n)
     out += raw
     out += pack_b_(it.source)
@@ -747,6 +785,8 @@ def read_DescribeConfigsResourceResult_4(view: memoryview, at: int) -> tuple[Des
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResourceResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -759,6 +799,8 @@ def read_DescribeConfigsResourceResult_4(view: memoryview, at: int) -> tuple[Des
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResourceResult.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -785,6 +827,8 @@ def read_DescribeConfigsResourceResult_4(view: memoryview, at: int) -> tuple[Des
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResourceResult.documentation")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -808,6 +852,8 @@ def write_DescribeConfigsResourceResult_4(it: DescribeConfigsResourceResult, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResourceResult.name")
         write_uvarint(out, n)
     out += raw
     if it.value is None:
@@ -819,6 +865,8 @@ def write_DescribeConfigsResourceResult_4(it: DescribeConfigsResourceResult, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResourceResult.value")
         write_uvarint(out, n)
     out += raw
     n = len(it.synonyms) + 1
@@ -838,6 +886,8 @@ def write_DescribeConfigsResourceResult_4(it: DescribeConfigsResourceResult, out
     if n < 128:
         out += pack_bB(it.config_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResourceResult.documentation")
         out += pack_b(it.config_type)
         write_uvarint(out, n)
     out += raw
@@ -851,6 +901,8 @@ def read_DescribeConfigsResult_4(view: memoryview, at: int) -> tuple[DescribeCon
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -863,6 +915,8 @@ def read_DescribeConfigsResult_4(view: memoryview, at: int) -> tuple[DescribeCon
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResult.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -904,6 +958,8 @@ def write_DescribeConfigsResult_4(it: DescribeConfigsResult, out: bytearray) -> 
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -912,6 +968,8 @@ def write_DescribeConfigsResult_4(it: DescribeConfigsResult, out: bytearray) -> 
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeConfigsResult.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -149,10 +151,14 @@ def read_DescribeDelegationTokenOwner_1(view: memoryview, at: int) -> tuple[Desc
 def write_DescribeDelegationTokenOwner_1(it: DescribeDelegationTokenOwner, out: bytearray) -> None:
     raw = it.principal_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeDelegationTokenOwner.principal_type")
     out += pack_h(n)
     out += raw
     raw = it.principal_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeDelegationTokenOwner.principal_name")
     out += pack_h(n)
     out += raw
 
@@ -192,6 +198,8 @@ def read_DescribeDelegationTokenOwner_2(view: memoryview, at: int) -> tuple[Desc
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeDelegationTokenOwner.principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -204,6 +212,8 @@ def read_DescribeDelegationTokenOwner_2(view: memoryview, at: int) -> tuple[Desc
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeDelegationTokenOwner.principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -227,6 +237,8 @@ def write_DescribeDelegationTokenOwner_2(it: DescribeDelegationTokenOwner, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeDelegationTokenOwner.principal_type")
         write_uvarint(out, n)
     out += raw
     raw = it.principal_name.encode()
@@ -234,6 +246,8 @@ def write_DescribeDelegationTokenOwner_2(it: DescribeDelegationTokenOwner, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeDelegationTokenOwner.principal_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -309,10 +323,14 @@ def read_DescribedDelegationTokenRenewer_1(view: memoryview, at: int) -> tuple[D
 def write_DescribedDelegationTokenRenewer_1(it: DescribedDelegationTokenRenewer, out: bytearray) -> None:
     raw = it.principal_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedDelegationTokenRenewer.principal_type")
     out += pack_h(n)
     out += raw
     raw = it.principal_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedDelegationTokenRenewer.principal_name")
     out += pack_h(n)
     out += raw
 
@@ -383,14 +401,20 @@ def write_DescribedDelegationToken_1(it: DescribedDelegationToken, out: bytearra
         raise no_place("DescribedDelegationToken.token_requester_principal_name")
     raw = it.principal_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedDelegationToken.principal_type")
     out += pack_h(n)
     out += raw
     raw = it.principal_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedDelegationToken.principal_name")
     out += pack_h(n)
     out += raw
     raw = it.token_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedDelegationToken.token_id")
     out += pack_qqqh(it.issue_timestamp, it.expiry_timestamp, it.max_timestamp, n)
     out += raw
     raw = it.hmac
@@ -437,6 +461,8 @@ def read_DescribedDelegationTokenRenewer_2(view: memoryview, at: int) -> tuple[D
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationTokenRenewer.principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -449,6 +475,8 @@ def read_DescribedDelegationTokenRenewer_2(view: memoryview, at: int) -> tuple[D
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationTokenRenewer.principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -472,6 +500,8 @@ def write_DescribedDelegationTokenRenewer_2(it: DescribedDelegationTokenRenewer,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationTokenRenewer.principal_type")
         write_uvarint(out, n)
     out += raw
     raw = it.principal_name.encode()
@@ -479,6 +509,8 @@ def write_DescribedDelegationTokenRenewer_2(it: DescribedDelegationTokenRenewer,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationTokenRenewer.principal_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -493,6 +525,8 @@ def read_DescribedDelegationToken_2(view: memoryview, at: int) -> tuple[Describe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -505,6 +539,8 @@ def read_DescribedDelegationToken_2(view: memoryview, at: int) -> tuple[Describe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -517,6 +553,8 @@ def read_DescribedDelegationToken_2(view: memoryview, at: int) -> tuple[Describe
     at += 25
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.token_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -570,6 +608,8 @@ def write_DescribedDelegationToken_2(it: DescribedDelegationToken, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.principal_type")
         write_uvarint(out, n)
     out += raw
     raw = it.principal_name.encode()
@@ -577,6 +617,8 @@ def write_DescribedDelegationToken_2(it: DescribedDelegationToken, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.principal_name")
         write_uvarint(out, n)
     out += raw
     raw = it.token_id.encode()
@@ -584,6 +626,8 @@ def write_DescribedDelegationToken_2(it: DescribedDelegationToken, out: bytearra
     if n < 128:
         out += pack_qqqB(it.issue_timestamp, it.expiry_timestamp, it.max_timestamp, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.token_id")
         out += pack_qqq(it.issue_timestamp, it.expiry_timestamp, it.max_timestamp)
         write_uvarint(out, n)
     out += raw
@@ -649,6 +693,8 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -661,6 +707,8 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -673,6 +721,8 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.token_requester_principal_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -685,6 +735,8 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.token_requester_principal_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -697,6 +749,8 @@ def read_DescribedDelegationToken_3(view: memoryview, at: int) -> tuple[Describe
     at += 25
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.token_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -746,6 +800,8 @@ def write_DescribedDelegationToken_3(it: DescribedDelegationToken, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.principal_type")
         write_uvarint(out, n)
     out += raw
     raw = it.principal_name.encode()
@@ -753,6 +809,8 @@ def write_DescribedDelegationToken_3(it: DescribedDelegationToken, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.principal_name")
         write_uvarint(out, n)
     out += raw
     raw = it.token_requester_principal_type.encode()
@@ -760,6 +818,8 @@ def write_DescribedDelegationToken_3(it: DescribedDelegationToken, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.token_requester_principal_type")
         write_uvarint(out, n)
     out += raw
     raw = it.token_requester_principal_name.encode()
@@ -767,6 +827,8 @@ def write_DescribedDelegationToken_3(it: DescribedDelegationToken, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.token_requester_principal_name")
         write_uvarint(out, n)
     out += raw
     raw = it.token_id.encode()
@@ -774,6 +836,8 @@ def write_DescribedDelegationToken_3(it: DescribedDelegationToken, out: bytearra
     if n < 128:
         out += pack_qqqB(it.issue_timestamp, it.expiry_timestamp, it.max_timestamp, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedDelegationToken.token_id")
         out += pack_qqq(it.issue_timestamp, it.expiry_timestamp, it.max_timestamp)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -15,6 +16,7 @@ from penstock.protocol.primitives import (
     read_strings,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_string,
     write_uvarint,
@@ -252,14 +254,20 @@ def read_DescribedGroupMember_0(view: memoryview, at: int) -> tuple[DescribedGro
 def write_DescribedGroupMember_0(it: DescribedGroupMember, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroupMember.member_id")
     out += pack_h(n)
     out += raw
     raw = it.client_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroupMember.client_id")
     out += pack_h(n)
     out += raw
     raw = it.client_host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroupMember.client_host")
     out += pack_h(n)
     out += raw
     raw = it.member_metadata
@@ -338,18 +346,26 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
         raise no_place("DescribedGroup.authorized_operations")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.group_id")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.group_state.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.group_state")
     out += pack_h(n)
     out += raw
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.protocol_type")
     out += pack_h(n)
     out += raw
     raw = it.protocol_data.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.protocol_data")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -472,18 +488,26 @@ def write_DescribedGroup_3(it: DescribedGroup, out: bytearray) -> None:
         raise no_place("DescribedGroup.error_message")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.group_id")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.group_state.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.group_state")
     out += pack_h(n)
     out += raw
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.protocol_type")
     out += pack_h(n)
     out += raw
     raw = it.protocol_data.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.protocol_data")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -586,6 +610,8 @@ def read_DescribedGroupMember_4(view: memoryview, at: int) -> tuple[DescribedGro
 def write_DescribedGroupMember_4(it: DescribedGroupMember, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroupMember.member_id")
     out += pack_h(n)
     out += raw
     if it.group_instance_id is None:
@@ -594,14 +620,20 @@ def write_DescribedGroupMember_4(it: DescribedGroupMember, out: bytearray) -> No
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroupMember.group_instance_id")
     out += pack_h(n)
     out += raw
     raw = it.client_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroupMember.client_id")
     out += pack_h(n)
     out += raw
     raw = it.client_host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroupMember.client_host")
     out += pack_h(n)
     out += raw
     raw = it.member_metadata
@@ -679,18 +711,26 @@ def write_DescribedGroup_4(it: DescribedGroup, out: bytearray) -> None:
         raise no_place("DescribedGroup.error_message")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.group_id")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.group_state.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.group_state")
     out += pack_h(n)
     out += raw
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.protocol_type")
     out += pack_h(n)
     out += raw
     raw = it.protocol_data.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribedGroup.protocol_data")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -731,6 +771,8 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroupMember.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -743,6 +785,8 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroupMember.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -755,6 +799,8 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroupMember.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -767,6 +813,8 @@ def read_DescribedGroupMember_5(view: memoryview, at: int) -> tuple[DescribedGro
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroupMember.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -814,6 +862,8 @@ def write_DescribedGroupMember_5(it: DescribedGroupMember, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroupMember.member_id")
         write_uvarint(out, n)
     out += raw
     if it.group_instance_id is None:
@@ -825,6 +875,8 @@ def write_DescribedGroupMember_5(it: DescribedGroupMember, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroupMember.group_instance_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -832,6 +884,8 @@ def write_DescribedGroupMember_5(it: DescribedGroupMember, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroupMember.client_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_host.encode()
@@ -839,6 +893,8 @@ def write_DescribedGroupMember_5(it: DescribedGroupMember, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroupMember.client_host")
         write_uvarint(out, n)
     out += raw
     raw = it.member_metadata
@@ -866,6 +922,8 @@ def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -878,6 +936,8 @@ def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -890,6 +950,8 @@ def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -902,6 +964,8 @@ def read_DescribedGroup_5(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.protocol_data")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -941,6 +1005,8 @@ def write_DescribedGroup_5(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -949,6 +1015,8 @@ def write_DescribedGroup_5(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_type.encode()
@@ -956,6 +1024,8 @@ def write_DescribedGroup_5(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.protocol_type")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_data.encode()
@@ -963,6 +1033,8 @@ def write_DescribedGroup_5(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.protocol_data")
         write_uvarint(out, n)
     out += raw
     n = len(it.members) + 1
@@ -1020,6 +1092,8 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1032,6 +1106,8 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1044,6 +1120,8 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1056,6 +1134,8 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1068,6 +1148,8 @@ def read_DescribedGroup_6(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.protocol_data")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1109,6 +1191,8 @@ def write_DescribedGroup_6(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -1117,6 +1201,8 @@ def write_DescribedGroup_6(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.group_state.encode()
@@ -1124,6 +1210,8 @@ def write_DescribedGroup_6(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_type.encode()
@@ -1131,6 +1219,8 @@ def write_DescribedGroup_6(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.protocol_type")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_data.encode()
@@ -1138,6 +1228,8 @@ def write_DescribedGroup_6(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.protocol_data")
         write_uvarint(out, n)
     out += raw
     n = len(it.members) + 1

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -16,6 +17,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -170,6 +172,8 @@ def read_DescribableLogDirTopic_1(view: memoryview, at: int) -> tuple[Describabl
 def write_DescribableLogDirTopic_1(it: DescribableLogDirTopic, out: bytearray) -> None:
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribableLogDirTopic.topic")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -215,6 +219,8 @@ def read_DescribableLogDirTopic_2(view: memoryview, at: int) -> tuple[Describabl
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribableLogDirTopic.topic")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -251,6 +257,8 @@ def write_DescribableLogDirTopic_2(it: DescribableLogDirTopic, out: bytearray) -
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribableLogDirTopic.topic")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -347,6 +355,8 @@ def read_DescribeLogDirsTopic_1(view: memoryview, at: int) -> tuple[DescribeLogD
 def write_DescribeLogDirsTopic_1(it: DescribeLogDirsTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeLogDirsTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -388,6 +398,8 @@ def read_DescribeLogDirsResult_1(view: memoryview, at: int) -> tuple[DescribeLog
 def write_DescribeLogDirsResult_1(it: DescribeLogDirsResult, out: bytearray) -> None:
     raw = it.log_dir.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("DescribeLogDirsResult.log_dir")
     out += pack_hh(it.error_code, n)
     out += raw
     n = len(it.topics)
@@ -443,6 +455,8 @@ def read_DescribeLogDirsTopic_2(view: memoryview, at: int) -> tuple[DescribeLogD
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeLogDirsTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -480,6 +494,8 @@ def write_DescribeLogDirsTopic_2(it: DescribeLogDirsTopic, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeLogDirsTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -502,6 +518,8 @@ def read_DescribeLogDirsResult_2(view: memoryview, at: int) -> tuple[DescribeLog
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeLogDirsResult.log_dir")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -539,6 +557,8 @@ def write_DescribeLogDirsResult_2(it: DescribeLogDirsResult, out: bytearray) -> 
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeLogDirsResult.log_dir")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -637,6 +657,8 @@ def read_DescribeLogDirsResult_4(view: memoryview, at: int) -> tuple[DescribeLog
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeLogDirsResult.log_dir")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -674,6 +696,8 @@ def write_DescribeLogDirsResult_4(it: DescribeLogDirsResult, out: bytearray) -> 
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeLogDirsResult.log_dir")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -732,6 +756,8 @@ def read_DescribeLogDirsResult_5(view: memoryview, at: int) -> tuple[DescribeLog
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeLogDirsResult.log_dir")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -769,6 +795,8 @@ def write_DescribeLogDirsResult_5(it: DescribeLogDirsResult, out: bytearray) -> 
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeLogDirsResult.log_dir")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

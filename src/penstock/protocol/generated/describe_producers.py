@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -16,6 +17,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -131,6 +133,8 @@ def read_TopicRequest_0(view: memoryview, at: int) -> tuple[TopicRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicRequest.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -167,6 +171,8 @@ def write_TopicRequest_0(it: TopicRequest, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicRequest.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partition_indexes) + 1
@@ -240,6 +246,8 @@ def read_PartitionResponse_0(view: memoryview, at: int) -> tuple[PartitionRespon
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -281,6 +289,8 @@ def write_PartitionResponse_0(it: PartitionResponse, out: bytearray) -> None:
     if n < 128:
         out += pack_ihB(it.partition_index, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResponse.error_message")
         out += pack_ih(it.partition_index, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -301,6 +311,8 @@ def read_TopicResponse_0(view: memoryview, at: int) -> tuple[TopicResponse, int]
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicResponse.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -338,6 +350,8 @@ def write_TopicResponse_0(it: TopicResponse, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicResponse.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1

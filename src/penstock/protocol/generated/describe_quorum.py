@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -208,6 +210,8 @@ def read_DescribeQuorumRequestTopicData_0(view: memoryview, at: int) -> tuple[De
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumRequestTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -245,6 +249,8 @@ def write_DescribeQuorumRequestTopicData_0(it: DescribeQuorumRequestTopicData, o
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumRequestTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -381,6 +387,8 @@ def read_DescribeQuorumResponseTopicData_0(view: memoryview, at: int) -> tuple[D
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponseTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -418,6 +426,8 @@ def write_DescribeQuorumResponseTopicData_0(it: DescribeQuorumResponseTopicData,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponseTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -557,6 +567,8 @@ def read_DescribeQuorumResponseTopicData_1(view: memoryview, at: int) -> tuple[D
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponseTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -594,6 +606,8 @@ def write_DescribeQuorumResponseTopicData_1(it: DescribeQuorumResponseTopicData,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponseTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -670,6 +684,8 @@ def read_DescribeQuorumResponsePartitionData_2(view: memoryview, at: int) -> tup
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponsePartitionData.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -725,6 +741,8 @@ def write_DescribeQuorumResponsePartitionData_2(it: DescribeQuorumResponsePartit
     if n < 128:
         out += pack_ihB(it.partition_index, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponsePartitionData.error_message")
         out += pack_ih(it.partition_index, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -753,6 +771,8 @@ def read_DescribeQuorumResponseTopicData_2(view: memoryview, at: int) -> tuple[D
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponseTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -790,6 +810,8 @@ def write_DescribeQuorumResponseTopicData_2(it: DescribeQuorumResponseTopicData,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponseTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -809,6 +831,8 @@ def read_Listener_2(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -821,6 +845,8 @@ def read_Listener_2(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -844,6 +870,8 @@ def write_Listener_2(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -851,6 +879,8 @@ def write_Listener_2(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -901,6 +931,8 @@ def read_DescribeQuorumResponse_2(view: memoryview, at: int) -> tuple[DescribeQu
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -956,6 +988,8 @@ def write_DescribeQuorumResponse_2(it: DescribeQuorumResponse, out: bytearray, s
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeQuorumResponse.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

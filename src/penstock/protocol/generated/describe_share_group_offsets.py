@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -154,6 +156,8 @@ def read_DescribeShareGroupOffsetsRequestTopic_0(view: memoryview, at: int) -> t
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsRequestTopic.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -190,6 +194,8 @@ def write_DescribeShareGroupOffsetsRequestTopic_0(it: DescribeShareGroupOffsetsR
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsRequestTopic.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -211,6 +217,8 @@ def read_DescribeShareGroupOffsetsRequestGroup_0(view: memoryview, at: int) -> t
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsRequestGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -248,6 +256,8 @@ def write_DescribeShareGroupOffsetsRequestGroup_0(it: DescribeShareGroupOffsetsR
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsRequestGroup.group_id")
         write_uvarint(out, n)
     out += raw
     if it.topics is None:
@@ -309,6 +319,8 @@ def read_DescribeShareGroupOffsetsResponsePartition_0(view: memoryview, at: int)
     at += 19
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponsePartition.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -336,6 +348,8 @@ def write_DescribeShareGroupOffsetsResponsePartition_0(it: DescribeShareGroupOff
     if n < 128:
         out += pack_iqihB(it.partition_index, it.start_offset, it.leader_epoch, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponsePartition.error_message")
         out += pack_iqih(it.partition_index, it.start_offset, it.leader_epoch, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -349,6 +363,8 @@ def read_DescribeShareGroupOffsetsResponseTopic_0(view: memoryview, at: int) -> 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseTopic.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -386,6 +402,8 @@ def write_DescribeShareGroupOffsetsResponseTopic_0(it: DescribeShareGroupOffsets
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseTopic.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -406,6 +424,8 @@ def read_DescribeShareGroupOffsetsResponseGroup_0(view: memoryview, at: int) -> 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -432,6 +452,8 @@ def read_DescribeShareGroupOffsetsResponseGroup_0(view: memoryview, at: int) -> 
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseGroup.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -455,6 +477,8 @@ def write_DescribeShareGroupOffsetsResponseGroup_0(it: DescribeShareGroupOffsets
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseGroup.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -473,6 +497,8 @@ def write_DescribeShareGroupOffsetsResponseGroup_0(it: DescribeShareGroupOffsets
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseGroup.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -524,6 +550,8 @@ def read_DescribeShareGroupOffsetsResponsePartition_1(view: memoryview, at: int)
     at += 27
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponsePartition.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -551,6 +579,8 @@ def write_DescribeShareGroupOffsetsResponsePartition_1(it: DescribeShareGroupOff
     if n < 128:
         out += pack_iqiqhB(it.partition_index, it.start_offset, it.leader_epoch, it.lag, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponsePartition.error_message")
         out += pack_iqiqh(it.partition_index, it.start_offset, it.leader_epoch, it.lag, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -564,6 +594,8 @@ def read_DescribeShareGroupOffsetsResponseTopic_1(view: memoryview, at: int) -> 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseTopic.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -601,6 +633,8 @@ def write_DescribeShareGroupOffsetsResponseTopic_1(it: DescribeShareGroupOffsets
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseTopic.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -621,6 +655,8 @@ def read_DescribeShareGroupOffsetsResponseGroup_1(view: memoryview, at: int) -> 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -647,6 +683,8 @@ def read_DescribeShareGroupOffsetsResponseGroup_1(view: memoryview, at: int) -> 
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseGroup.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -670,6 +708,8 @@ def write_DescribeShareGroupOffsetsResponseGroup_1(it: DescribeShareGroupOffsets
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseGroup.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -688,6 +728,8 @@ def write_DescribeShareGroupOffsetsResponseGroup_1(it: DescribeShareGroupOffsets
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeShareGroupOffsetsResponseGroup.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -166,6 +168,8 @@ def read_TopicRequest_0(view: memoryview, at: int) -> tuple[TopicRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicRequest.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -189,6 +193,8 @@ def write_TopicRequest_0(it: TopicRequest, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicRequest.name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -201,6 +207,8 @@ def read_DescribeTopicPartitionsRequestCursor_0(view: memoryview, at: int) -> tu
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeTopicPartitionsRequestCursor.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -224,6 +232,8 @@ def write_DescribeTopicPartitionsRequestCursor_0(it: DescribeTopicPartitionsRequ
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeTopicPartitionsRequestCursor.topic_name")
         write_uvarint(out, n)
     out += raw
     out += pack_i_(it.partition_index)
@@ -420,6 +430,8 @@ def read_DescribeTopicPartitionsResponseTopic_0(view: memoryview, at: int) -> tu
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeTopicPartitionsResponseTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -461,6 +473,8 @@ def write_DescribeTopicPartitionsResponseTopic_0(it: DescribeTopicPartitionsResp
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeTopicPartitionsResponseTopic.name")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -482,6 +496,8 @@ def read_DescribeTopicPartitionsResponseCursor_0(view: memoryview, at: int) -> t
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeTopicPartitionsResponseCursor.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -505,6 +521,8 @@ def write_DescribeTopicPartitionsResponseCursor_0(it: DescribeTopicPartitionsRes
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeTopicPartitionsResponseCursor.topic_name")
         write_uvarint(out, n)
     out += raw
     out += pack_i_(it.partition_index)

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -140,6 +142,8 @@ def read_TopicData_0(view: memoryview, at: int) -> tuple[TopicData, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicData.topic")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -176,6 +180,8 @@ def write_TopicData_0(it: TopicData, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicData.topic")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -197,6 +203,8 @@ def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TransactionState.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -209,6 +217,8 @@ def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TransactionState.transaction_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -246,6 +256,8 @@ def write_TransactionState_0(it: TransactionState, out: bytearray) -> None:
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TransactionState.transactional_id")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -254,6 +266,8 @@ def write_TransactionState_0(it: TransactionState, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TransactionState.transaction_state")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -107,6 +109,8 @@ def read_UserName_0(view: memoryview, at: int) -> tuple[UserName, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UserName.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -130,6 +134,8 @@ def write_UserName_0(it: UserName, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UserName.name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -198,6 +204,8 @@ def read_DescribeUserScramCredentialsResult_0(view: memoryview, at: int) -> tupl
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeUserScramCredentialsResult.user")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -210,6 +218,8 @@ def read_DescribeUserScramCredentialsResult_0(view: memoryview, at: int) -> tupl
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeUserScramCredentialsResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -247,6 +257,8 @@ def write_DescribeUserScramCredentialsResult_0(it: DescribeUserScramCredentialsR
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeUserScramCredentialsResult.user")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -258,6 +270,8 @@ def write_DescribeUserScramCredentialsResult_0(it: DescribeUserScramCredentialsR
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeUserScramCredentialsResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -278,6 +292,8 @@ def read_DescribeUserScramCredentialsResponse_0(view: memoryview, at: int) -> tu
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeUserScramCredentialsResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -319,6 +335,8 @@ def write_DescribeUserScramCredentialsResponse_0(it: DescribeUserScramCredential
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribeUserScramCredentialsResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

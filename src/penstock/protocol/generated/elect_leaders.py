@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -149,6 +151,8 @@ def read_TopicPartitions_0(view: memoryview, at: int) -> tuple[TopicPartitions, 
 def write_TopicPartitions_0(it: TopicPartitions, out: bytearray) -> None:
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TopicPartitions.topic")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -231,6 +235,8 @@ def read_TopicPartitions_2(view: memoryview, at: int) -> tuple[TopicPartitions, 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartitions.topic")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -267,6 +273,8 @@ def write_TopicPartitions_2(it: TopicPartitions, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartitions.topic")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -346,6 +354,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("PartitionResult.error_message")
     out += pack_ihh(it.partition_id, it.error_code, n)
     out += raw
 
@@ -380,6 +390,8 @@ def read_ReplicaElectionResult_0(view: memoryview, at: int) -> tuple[ReplicaElec
 def write_ReplicaElectionResult_0(it: ReplicaElectionResult, out: bytearray) -> None:
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ReplicaElectionResult.topic")
     out += pack_h(n)
     out += raw
     n = len(it.partition_result)
@@ -446,6 +458,8 @@ def read_PartitionResult_2(view: memoryview, at: int) -> tuple[PartitionResult, 
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -473,6 +487,8 @@ def write_PartitionResult_2(it: PartitionResult, out: bytearray) -> None:
     if n < 128:
         out += pack_ihB(it.partition_id, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResult.error_message")
         out += pack_ih(it.partition_id, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -486,6 +502,8 @@ def read_ReplicaElectionResult_2(view: memoryview, at: int) -> tuple[ReplicaElec
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ReplicaElectionResult.topic")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -523,6 +541,8 @@ def write_ReplicaElectionResult_2(it: ReplicaElectionResult, out: bytearray) -> 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ReplicaElectionResult.topic")
         write_uvarint(out, n)
     out += raw
     n = len(it.partition_result) + 1

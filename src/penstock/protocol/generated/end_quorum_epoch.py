@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -18,6 +19,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
     wrong_size,
@@ -245,6 +247,8 @@ def read_EndQuorumEpochRequestTopicData_0(view: memoryview, at: int) -> tuple[En
 def write_EndQuorumEpochRequestTopicData_0(it: EndQuorumEpochRequestTopicData, out: bytearray) -> None:
     raw = it.topic_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("EndQuorumEpochRequestTopicData.topic_name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -288,6 +292,8 @@ def write_EndQuorumEpochRequest_0(it: EndQuorumEpochRequest, out: bytearray, spl
     else:
         raw = it.cluster_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("EndQuorumEpochRequest.cluster_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -357,6 +363,8 @@ def read_EndQuorumEpochRequestTopicData_1(view: memoryview, at: int) -> tuple[En
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EndQuorumEpochRequestTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -394,6 +402,8 @@ def write_EndQuorumEpochRequestTopicData_1(it: EndQuorumEpochRequestTopicData, o
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EndQuorumEpochRequestTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -413,6 +423,8 @@ def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaderEndpoint.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -425,6 +437,8 @@ def read_LeaderEndpoint_1(view: memoryview, at: int) -> tuple[LeaderEndpoint, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaderEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -448,6 +462,8 @@ def write_LeaderEndpoint_1(it: LeaderEndpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaderEndpoint.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -455,6 +471,8 @@ def write_LeaderEndpoint_1(it: LeaderEndpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaderEndpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -467,6 +485,8 @@ def read_EndQuorumEpochRequest_1(view: memoryview, at: int) -> tuple[EndQuorumEp
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EndQuorumEpochRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -522,6 +542,8 @@ def write_EndQuorumEpochRequest_1(it: EndQuorumEpochRequest, out: bytearray, spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EndQuorumEpochRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -582,6 +604,8 @@ def read_EndQuorumEpochResponseTopicData_0(view: memoryview, at: int) -> tuple[E
 def write_EndQuorumEpochResponseTopicData_0(it: EndQuorumEpochResponseTopicData, out: bytearray) -> None:
     raw = it.topic_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("EndQuorumEpochResponseTopicData.topic_name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -639,6 +663,8 @@ def read_EndQuorumEpochResponseTopicData_1(view: memoryview, at: int) -> tuple[E
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EndQuorumEpochResponseTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -676,6 +702,8 @@ def write_EndQuorumEpochResponseTopicData_1(it: EndQuorumEpochResponseTopicData,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EndQuorumEpochResponseTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -695,6 +723,8 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -718,6 +748,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw

@@ -5,12 +5,14 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -89,6 +91,8 @@ def read_EndTxnRequest_0(view: memoryview, at: int) -> tuple[EndTxnRequest, int]
 def write_EndTxnRequest_0(it: EndTxnRequest, out: bytearray, splices: Splices | None) -> None:
     raw = it.transactional_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("EndTxnRequest.transactional_id")
     out += pack_h(n)
     out += raw
     out += pack_qht(it.producer_id, it.producer_epoch, it.committed)
@@ -101,6 +105,8 @@ def read_EndTxnRequest_3(view: memoryview, at: int) -> tuple[EndTxnRequest, int]
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EndTxnRequest.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -124,6 +130,8 @@ def write_EndTxnRequest_3(it: EndTxnRequest, out: bytearray, splices: Splices | 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EndTxnRequest.transactional_id")
         write_uvarint(out, n)
     out += raw
     out += pack_qht_(it.producer_id, it.producer_epoch, it.committed)

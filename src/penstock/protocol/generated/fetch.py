@@ -9,6 +9,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Buffer,
@@ -21,6 +22,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_records,
     write_uvarint,
@@ -387,6 +389,8 @@ def write_FetchRequest_4(it: FetchRequest, out: bytearray, splices: Splices | No
     for fetch_topic in it.topics:
         raw = fetch_topic.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchTopic.topic")
         out += pack_h(n)
         out += raw
         n = len(fetch_topic.partitions)
@@ -458,6 +462,8 @@ def write_FetchRequest_5(it: FetchRequest, out: bytearray, splices: Splices | No
     for fetch_topic in it.topics:
         raw = fetch_topic.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchTopic.topic")
         out += pack_h(n)
         out += raw
         n = len(fetch_topic.partitions)
@@ -556,6 +562,8 @@ def write_FetchRequest_7(it: FetchRequest, out: bytearray, splices: Splices | No
     for fetch_topic in it.topics:
         raw = fetch_topic.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchTopic.topic")
         out += pack_h(n)
         out += raw
         n = len(fetch_topic.partitions)
@@ -569,6 +577,8 @@ def write_FetchRequest_7(it: FetchRequest, out: bytearray, splices: Splices | No
     for forgotten_topic in it.forgotten_topics_data:
         raw = forgotten_topic.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("ForgottenTopic.topic")
         out += pack_h(n)
         out += raw
         n = len(forgotten_topic.partitions)
@@ -666,6 +676,8 @@ def write_FetchRequest_9(it: FetchRequest, out: bytearray, splices: Splices | No
     for fetch_topic in it.topics:
         raw = fetch_topic.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchTopic.topic")
         out += pack_h(n)
         out += raw
         n = len(fetch_topic.partitions)
@@ -679,6 +691,8 @@ def write_FetchRequest_9(it: FetchRequest, out: bytearray, splices: Splices | No
     for forgotten_topic in it.forgotten_topics_data:
         raw = forgotten_topic.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("ForgottenTopic.topic")
         out += pack_h(n)
         out += raw
         n = len(forgotten_topic.partitions)
@@ -785,6 +799,8 @@ def write_FetchRequest_11(it: FetchRequest, out: bytearray, splices: Splices | N
     for fetch_topic in it.topics:
         raw = fetch_topic.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchTopic.topic")
         out += pack_h(n)
         out += raw
         n = len(fetch_topic.partitions)
@@ -798,6 +814,8 @@ def write_FetchRequest_11(it: FetchRequest, out: bytearray, splices: Splices | N
     for forgotten_topic in it.forgotten_topics_data:
         raw = forgotten_topic.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("ForgottenTopic.topic")
         out += pack_h(n)
         out += raw
         n = len(forgotten_topic.partitions)
@@ -808,6 +826,8 @@ def write_FetchRequest_11(it: FetchRequest, out: bytearray, splices: Splices | N
             write_numbers(out, forgotten_topic.partitions, "i")
     raw = it.rack_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("FetchRequest.rack_id")
     out += pack_h(n)
     out += raw
 
@@ -835,6 +855,8 @@ def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
             at += 1
             if n > 127:
                 n, at = read_uvarint(view, at - 1)
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchTopic.topic")
             if n > 0:
                 end = at + n - 1
                 if end > size:
@@ -890,6 +912,8 @@ def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
             at += 1
             if n > 127:
                 n, at = read_uvarint(view, at - 1)
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("ForgottenTopic.topic")
             if n > 0:
                 end = at + n - 1
                 if end > size:
@@ -922,6 +946,8 @@ def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -946,6 +972,8 @@ def read_FetchRequest_12(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("FetchRequest.cluster_id")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -976,6 +1004,8 @@ def write_FetchRequest_12(it: FetchRequest, out: bytearray, splices: Splices | N
         if n < 128:
             out.append(n)
         else:
+            if n > STRING_SIZE_MAX + 1:
+                raise too_long("FetchTopic.topic")
             write_uvarint(out, n)
         out += raw
         n = len(fetch_topic.partitions) + 1
@@ -997,6 +1027,8 @@ def write_FetchRequest_12(it: FetchRequest, out: bytearray, splices: Splices | N
         if n < 128:
             out.append(n)
         else:
+            if n > STRING_SIZE_MAX + 1:
+                raise too_long("ForgottenTopic.topic")
             write_uvarint(out, n)
         out += raw
         n = len(forgotten_topic.partitions) + 1
@@ -1014,6 +1046,8 @@ def write_FetchRequest_12(it: FetchRequest, out: bytearray, splices: Splices | N
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
         write_uvarint(out, n)
     out += raw
     if it.cluster_id is None:
@@ -1029,6 +1063,8 @@ def write_FetchRequest_12(it: FetchRequest, out: bytearray, splices: Splices | N
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchRequest.cluster_id")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -1124,6 +1160,8 @@ def read_FetchRequest_13(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1148,6 +1186,8 @@ def read_FetchRequest_13(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("FetchRequest.cluster_id")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -1204,6 +1244,8 @@ def write_FetchRequest_13(it: FetchRequest, out: bytearray, splices: Splices | N
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
         write_uvarint(out, n)
     out += raw
     if it.cluster_id is None:
@@ -1219,6 +1261,8 @@ def write_FetchRequest_13(it: FetchRequest, out: bytearray, splices: Splices | N
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchRequest.cluster_id")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -1330,6 +1374,8 @@ def read_FetchRequest_15(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1354,6 +1400,8 @@ def read_FetchRequest_15(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("FetchRequest.cluster_id")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -1412,6 +1460,8 @@ def write_FetchRequest_15(it: FetchRequest, out: bytearray, splices: Splices | N
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
         write_uvarint(out, n)
     out += raw
     if it.cluster_id is None and it.replica_state is None:
@@ -1427,6 +1477,8 @@ def write_FetchRequest_15(it: FetchRequest, out: bytearray, splices: Splices | N
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchRequest.cluster_id")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -1542,6 +1594,8 @@ def read_FetchRequest_17(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1566,6 +1620,8 @@ def read_FetchRequest_17(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("FetchRequest.cluster_id")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -1638,6 +1694,8 @@ def write_FetchRequest_17(it: FetchRequest, out: bytearray, splices: Splices | N
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
         write_uvarint(out, n)
     out += raw
     if it.cluster_id is None and it.replica_state is None:
@@ -1653,6 +1711,8 @@ def write_FetchRequest_17(it: FetchRequest, out: bytearray, splices: Splices | N
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchRequest.cluster_id")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -1771,6 +1831,8 @@ def read_FetchRequest_18(view: memoryview, at: int) -> tuple[FetchRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1795,6 +1857,8 @@ def read_FetchRequest_18(view: memoryview, at: int) -> tuple[FetchRequest, int]:
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("FetchRequest.cluster_id")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -1874,6 +1938,8 @@ def write_FetchRequest_18(it: FetchRequest, out: bytearray, splices: Splices | N
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchRequest.rack_id")
         write_uvarint(out, n)
     out += raw
     if it.cluster_id is None and it.replica_state is None:
@@ -1889,6 +1955,8 @@ def write_FetchRequest_18(it: FetchRequest, out: bytearray, splices: Splices | N
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchRequest.cluster_id")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -1985,6 +2053,8 @@ def write_FetchResponse_4(it: FetchResponse, out: bytearray, splices: Splices | 
     for fetchable_topic_response in it.responses:
         raw = fetchable_topic_response.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchableTopicResponse.topic")
         out += pack_h(n)
         out += raw
         n = len(fetchable_topic_response.partitions)
@@ -2097,6 +2167,8 @@ def write_FetchResponse_5(it: FetchResponse, out: bytearray, splices: Splices | 
     for fetchable_topic_response in it.responses:
         raw = fetchable_topic_response.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchableTopicResponse.topic")
         out += pack_h(n)
         out += raw
         n = len(fetchable_topic_response.partitions)
@@ -2205,6 +2277,8 @@ def write_FetchResponse_7(it: FetchResponse, out: bytearray, splices: Splices | 
     for fetchable_topic_response in it.responses:
         raw = fetchable_topic_response.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchableTopicResponse.topic")
         out += pack_h(n)
         out += raw
         n = len(fetchable_topic_response.partitions)
@@ -2312,6 +2386,8 @@ def write_FetchResponse_11(it: FetchResponse, out: bytearray, splices: Splices |
     for fetchable_topic_response in it.responses:
         raw = fetchable_topic_response.topic.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("FetchableTopicResponse.topic")
         out += pack_h(n)
         out += raw
         n = len(fetchable_topic_response.partitions)
@@ -2410,6 +2486,8 @@ def read_FetchResponse_12(view: memoryview, at: int) -> tuple[FetchResponse, int
             at += 1
             if n > 127:
                 n, at = read_uvarint(view, at - 1)
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchableTopicResponse.topic")
             if n > 0:
                 end = at + n - 1
                 if end > size:
@@ -2519,6 +2597,8 @@ def write_FetchResponse_12(it: FetchResponse, out: bytearray, splices: Splices |
         if n < 128:
             out.append(n)
         else:
+            if n > STRING_SIZE_MAX + 1:
+                raise too_long("FetchableTopicResponse.topic")
             write_uvarint(out, n)
         out += raw
         n = len(fetchable_topic_response.partitions) + 1
@@ -2771,6 +2851,8 @@ def read_NodeEndpoint_16(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2783,6 +2865,8 @@ def read_NodeEndpoint_16(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2806,6 +2890,8 @@ def write_NodeEndpoint_16(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw
@@ -2818,6 +2904,8 @@ def write_NodeEndpoint_16(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.port, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.rack")
         out += pack_i(it.port)
         write_uvarint(out, n)
     out += raw

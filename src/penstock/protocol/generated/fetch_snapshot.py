@@ -7,6 +7,7 @@ from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     BUFFERS,
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Buffer,
     Splice,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_records,
     write_uvarint,
     wrong_size,
@@ -254,6 +256,8 @@ def read_FetchSnapshotRequestTopicSnapshot_0(view: memoryview, at: int) -> tuple
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchSnapshotRequestTopicSnapshot.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -291,6 +295,8 @@ def write_FetchSnapshotRequestTopicSnapshot_0(it: FetchSnapshotRequestTopicSnaps
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchSnapshotRequestTopicSnapshot.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -337,6 +343,8 @@ def read_FetchSnapshotRequest_0(view: memoryview, at: int) -> tuple[FetchSnapsho
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("FetchSnapshotRequest.cluster_id")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -374,6 +382,8 @@ def write_FetchSnapshotRequest_0(it: FetchSnapshotRequest, out: bytearray, splic
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchSnapshotRequest.cluster_id")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -438,6 +448,8 @@ def read_FetchSnapshotRequestTopicSnapshot_1(view: memoryview, at: int) -> tuple
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchSnapshotRequestTopicSnapshot.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -475,6 +487,8 @@ def write_FetchSnapshotRequestTopicSnapshot_1(it: FetchSnapshotRequestTopicSnaps
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchSnapshotRequestTopicSnapshot.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -521,6 +535,8 @@ def read_FetchSnapshotRequest_1(view: memoryview, at: int) -> tuple[FetchSnapsho
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("FetchSnapshotRequest.cluster_id")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -558,6 +574,8 @@ def write_FetchSnapshotRequest_1(it: FetchSnapshotRequest, out: bytearray, splic
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("FetchSnapshotRequest.cluster_id")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -673,6 +691,8 @@ def read_FetchSnapshotResponseTopicSnapshot_0(view: memoryview, at: int) -> tupl
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchSnapshotResponseTopicSnapshot.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -710,6 +730,8 @@ def write_FetchSnapshotResponseTopicSnapshot_0(it: FetchSnapshotResponseTopicSna
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FetchSnapshotResponseTopicSnapshot.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -770,6 +792,8 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -793,6 +817,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     read_compact_strings,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_uvarint,
 )
@@ -130,6 +132,8 @@ def write_FindCoordinatorRequest_0(it: FindCoordinatorRequest, out: bytearray, s
         raise no_place("FindCoordinatorRequest.coordinator_keys")
     raw = it.key.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("FindCoordinatorRequest.key")
     out += pack_h(n)
     out += raw
 
@@ -158,6 +162,8 @@ def write_FindCoordinatorRequest_1(it: FindCoordinatorRequest, out: bytearray, s
         raise no_place("FindCoordinatorRequest.coordinator_keys")
     raw = it.key.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("FindCoordinatorRequest.key")
     out += pack_h(n)
     out += raw
     out += pack_b(it.key_type)
@@ -171,6 +177,8 @@ def read_FindCoordinatorRequest_3(view: memoryview, at: int) -> tuple[FindCoordi
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FindCoordinatorRequest.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -196,6 +204,8 @@ def write_FindCoordinatorRequest_3(it: FindCoordinatorRequest, out: bytearray, s
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FindCoordinatorRequest.key")
         write_uvarint(out, n)
     out += raw
     out += pack_b_(it.key_type)
@@ -263,6 +273,8 @@ def write_FindCoordinatorResponse_0(it: FindCoordinatorResponse, out: bytearray,
         raise no_place("FindCoordinatorResponse.coordinators")
     raw = it.host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("FindCoordinatorResponse.host")
     out += pack_hih(it.error_code, it.node_id, n)
     out += raw
     out += pack_i(it.port)
@@ -306,10 +318,14 @@ def write_FindCoordinatorResponse_1(it: FindCoordinatorResponse, out: bytearray,
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("FindCoordinatorResponse.error_message")
     out += pack_ihh(it.throttle_time_ms, it.error_code, n)
     out += raw
     raw = it.host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("FindCoordinatorResponse.host")
     out += pack_ih(it.node_id, n)
     out += raw
     out += pack_i(it.port)
@@ -323,6 +339,8 @@ def read_FindCoordinatorResponse_3(view: memoryview, at: int) -> tuple[FindCoord
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FindCoordinatorResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -335,6 +353,8 @@ def read_FindCoordinatorResponse_3(view: memoryview, at: int) -> tuple[FindCoord
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FindCoordinatorResponse.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -364,6 +384,8 @@ def write_FindCoordinatorResponse_3(it: FindCoordinatorResponse, out: bytearray,
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FindCoordinatorResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -372,6 +394,8 @@ def write_FindCoordinatorResponse_3(it: FindCoordinatorResponse, out: bytearray,
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FindCoordinatorResponse.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw
@@ -385,6 +409,8 @@ def read_Coordinator_4(view: memoryview, at: int) -> tuple[Coordinator, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Coordinator.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -397,6 +423,8 @@ def read_Coordinator_4(view: memoryview, at: int) -> tuple[Coordinator, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Coordinator.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -409,6 +437,8 @@ def read_Coordinator_4(view: memoryview, at: int) -> tuple[Coordinator, int]:
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Coordinator.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -432,6 +462,8 @@ def write_Coordinator_4(it: Coordinator, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Coordinator.key")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -439,6 +471,8 @@ def write_Coordinator_4(it: Coordinator, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Coordinator.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw
@@ -451,6 +485,8 @@ def write_Coordinator_4(it: Coordinator, out: bytearray) -> None:
     if n < 128:
         out += pack_ihB(it.port, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Coordinator.error_message")
         out += pack_ih(it.port, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -18,6 +19,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -1166,10 +1168,14 @@ def read_LegacyOffsetCommitKey_0(view: memoryview, at: int) -> tuple[LegacyOffse
 def write_LegacyOffsetCommitKey_0(it: LegacyOffsetCommitKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("LegacyOffsetCommitKey.group")
     out += pack_h(n)
     out += raw
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("LegacyOffsetCommitKey.topic")
     out += pack_h(n)
     out += raw
     out += pack_i(it.partition)
@@ -1196,6 +1202,8 @@ def read_LegacyOffsetCommitValue_0(view: memoryview, at: int) -> tuple[LegacyOff
 def write_LegacyOffsetCommitValue_0(it: LegacyOffsetCommitValue, out: bytearray, splices: Splices | None) -> None:
     raw = it.metadata.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("LegacyOffsetCommitValue.metadata")
     out += pack_qh(it.offset, n)
     out += raw
     out += pack_q(it.commit_timestamp)
@@ -1232,10 +1240,14 @@ def read_OffsetCommitKey_0(view: memoryview, at: int) -> tuple[OffsetCommitKey, 
 def write_OffsetCommitKey_0(it: OffsetCommitKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitKey.group")
     out += pack_h(n)
     out += raw
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitKey.topic")
     out += pack_h(n)
     out += raw
     out += pack_i(it.partition)
@@ -1265,6 +1277,8 @@ def read_OffsetCommitValue_0(view: memoryview, at: int) -> tuple[OffsetCommitVal
 def write_OffsetCommitValue_0(it: OffsetCommitValue, out: bytearray, splices: Splices | None) -> None:
     raw = it.metadata.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitValue.metadata")
     out += pack_qh(it.offset, n)
     out += raw
     out += pack_q(it.commit_timestamp)
@@ -1293,6 +1307,8 @@ def read_OffsetCommitValue_1(view: memoryview, at: int) -> tuple[OffsetCommitVal
 def write_OffsetCommitValue_1(it: OffsetCommitValue, out: bytearray, splices: Splices | None) -> None:
     raw = it.metadata.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitValue.metadata")
     out += pack_qh(it.offset, n)
     out += raw
     out += pack_qq(it.commit_timestamp, it.expire_timestamp)
@@ -1321,6 +1337,8 @@ def read_OffsetCommitValue_3(view: memoryview, at: int) -> tuple[OffsetCommitVal
 def write_OffsetCommitValue_3(it: OffsetCommitValue, out: bytearray, splices: Splices | None) -> None:
     raw = it.metadata.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitValue.metadata")
     out += pack_qih(it.offset, it.leader_epoch, n)
     out += raw
     out += pack_q(it.commit_timestamp)
@@ -1335,6 +1353,8 @@ def read_OffsetCommitValue_4(view: memoryview, at: int) -> tuple[OffsetCommitVal
     at += 13
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitValue.metadata")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1370,6 +1390,8 @@ def write_OffsetCommitValue_4(it: OffsetCommitValue, out: bytearray, splices: Sp
     if n < 128:
         out += pack_qiB(it.offset, it.leader_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitValue.metadata")
         out += pack_qi(it.offset, it.leader_epoch)
         write_uvarint(out, n)
     out += raw
@@ -1409,6 +1431,8 @@ def read_GroupMetadataKey_0(view: memoryview, at: int) -> tuple[GroupMetadataKey
 def write_GroupMetadataKey_0(it: GroupMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataKey.group")
     out += pack_h(n)
     out += raw
 
@@ -1474,14 +1498,20 @@ def read_MemberMetadata_0(view: memoryview, at: int) -> tuple[MemberMetadata, in
 def write_MemberMetadata_0(it: MemberMetadata, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.member_id")
     out += pack_h(n)
     out += raw
     raw = it.client_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.client_id")
     out += pack_h(n)
     out += raw
     raw = it.client_host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.client_host")
     out += pack_h(n)
     out += raw
     raw = it.subscription
@@ -1545,6 +1575,8 @@ def read_GroupMetadataValue_0(view: memoryview, at: int) -> tuple[GroupMetadataV
 def write_GroupMetadataValue_0(it: GroupMetadataValue, out: bytearray, splices: Splices | None) -> None:
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.protocol_type")
     out += pack_h(n)
     out += raw
     if it.protocol is None:
@@ -1553,6 +1585,8 @@ def write_GroupMetadataValue_0(it: GroupMetadataValue, out: bytearray, splices: 
     else:
         raw = it.protocol.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.protocol")
     out += pack_ih(it.generation, n)
     out += raw
     if it.leader is None:
@@ -1561,6 +1595,8 @@ def write_GroupMetadataValue_0(it: GroupMetadataValue, out: bytearray, splices: 
     else:
         raw = it.leader.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.leader")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -1629,14 +1665,20 @@ def read_MemberMetadata_1(view: memoryview, at: int) -> tuple[MemberMetadata, in
 def write_MemberMetadata_1(it: MemberMetadata, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.member_id")
     out += pack_h(n)
     out += raw
     raw = it.client_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.client_id")
     out += pack_h(n)
     out += raw
     raw = it.client_host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.client_host")
     out += pack_h(n)
     out += raw
     raw = it.subscription
@@ -1700,6 +1742,8 @@ def read_GroupMetadataValue_1(view: memoryview, at: int) -> tuple[GroupMetadataV
 def write_GroupMetadataValue_1(it: GroupMetadataValue, out: bytearray, splices: Splices | None) -> None:
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.protocol_type")
     out += pack_h(n)
     out += raw
     if it.protocol is None:
@@ -1708,6 +1752,8 @@ def write_GroupMetadataValue_1(it: GroupMetadataValue, out: bytearray, splices: 
     else:
         raw = it.protocol.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.protocol")
     out += pack_ih(it.generation, n)
     out += raw
     if it.leader is None:
@@ -1716,6 +1762,8 @@ def write_GroupMetadataValue_1(it: GroupMetadataValue, out: bytearray, splices: 
     else:
         raw = it.leader.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.leader")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -1774,6 +1822,8 @@ def read_GroupMetadataValue_2(view: memoryview, at: int) -> tuple[GroupMetadataV
 def write_GroupMetadataValue_2(it: GroupMetadataValue, out: bytearray, splices: Splices | None) -> None:
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.protocol_type")
     out += pack_h(n)
     out += raw
     if it.protocol is None:
@@ -1782,6 +1832,8 @@ def write_GroupMetadataValue_2(it: GroupMetadataValue, out: bytearray, splices: 
     else:
         raw = it.protocol.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.protocol")
     out += pack_ih(it.generation, n)
     out += raw
     if it.leader is None:
@@ -1790,6 +1842,8 @@ def write_GroupMetadataValue_2(it: GroupMetadataValue, out: bytearray, splices: 
     else:
         raw = it.leader.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.leader")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -1867,6 +1921,8 @@ def read_MemberMetadata_3(view: memoryview, at: int) -> tuple[MemberMetadata, in
 def write_MemberMetadata_3(it: MemberMetadata, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.member_id")
     out += pack_h(n)
     out += raw
     if it.group_instance_id is None:
@@ -1875,14 +1931,20 @@ def write_MemberMetadata_3(it: MemberMetadata, out: bytearray) -> None:
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.group_instance_id")
     out += pack_h(n)
     out += raw
     raw = it.client_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.client_id")
     out += pack_h(n)
     out += raw
     raw = it.client_host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberMetadata.client_host")
     out += pack_h(n)
     out += raw
     raw = it.subscription
@@ -1945,6 +2007,8 @@ def read_GroupMetadataValue_3(view: memoryview, at: int) -> tuple[GroupMetadataV
 def write_GroupMetadataValue_3(it: GroupMetadataValue, out: bytearray, splices: Splices | None) -> None:
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.protocol_type")
     out += pack_h(n)
     out += raw
     if it.protocol is None:
@@ -1953,6 +2017,8 @@ def write_GroupMetadataValue_3(it: GroupMetadataValue, out: bytearray, splices: 
     else:
         raw = it.protocol.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.protocol")
     out += pack_ih(it.generation, n)
     out += raw
     if it.leader is None:
@@ -1961,6 +2027,8 @@ def write_GroupMetadataValue_3(it: GroupMetadataValue, out: bytearray, splices: 
     else:
         raw = it.leader.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("GroupMetadataValue.leader")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -1976,6 +2044,8 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberMetadata.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1988,6 +2058,8 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberMetadata.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2000,6 +2072,8 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberMetadata.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2012,6 +2086,8 @@ def read_MemberMetadata_4(view: memoryview, at: int) -> tuple[MemberMetadata, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberMetadata.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2059,6 +2135,8 @@ def write_MemberMetadata_4(it: MemberMetadata, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberMetadata.member_id")
         write_uvarint(out, n)
     out += raw
     if it.group_instance_id is None:
@@ -2070,6 +2148,8 @@ def write_MemberMetadata_4(it: MemberMetadata, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberMetadata.group_instance_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -2077,6 +2157,8 @@ def write_MemberMetadata_4(it: MemberMetadata, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberMetadata.client_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_host.encode()
@@ -2084,6 +2166,8 @@ def write_MemberMetadata_4(it: MemberMetadata, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberMetadata.client_host")
         write_uvarint(out, n)
     out += raw
     raw = it.subscription
@@ -2111,6 +2195,8 @@ def read_GroupMetadataValue_4(view: memoryview, at: int) -> tuple[GroupMetadataV
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("GroupMetadataValue.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2123,6 +2209,8 @@ def read_GroupMetadataValue_4(view: memoryview, at: int) -> tuple[GroupMetadataV
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("GroupMetadataValue.protocol")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2135,6 +2223,8 @@ def read_GroupMetadataValue_4(view: memoryview, at: int) -> tuple[GroupMetadataV
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("GroupMetadataValue.leader")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2172,6 +2262,8 @@ def write_GroupMetadataValue_4(it: GroupMetadataValue, out: bytearray, splices: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("GroupMetadataValue.protocol_type")
         write_uvarint(out, n)
     out += raw
     if it.protocol is None:
@@ -2183,6 +2275,8 @@ def write_GroupMetadataValue_4(it: GroupMetadataValue, out: bytearray, splices: 
     if n < 128:
         out += pack_iB(it.generation, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("GroupMetadataValue.protocol")
         out += pack_i(it.generation)
         write_uvarint(out, n)
     out += raw
@@ -2195,6 +2289,8 @@ def write_GroupMetadataValue_4(it: GroupMetadataValue, out: bytearray, splices: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("GroupMetadataValue.leader")
         write_uvarint(out, n)
     out += raw
     n = len(it.members) + 1
@@ -2227,6 +2323,8 @@ def read_ConsumerGroupMetadataKey_0(view: memoryview, at: int) -> tuple[Consumer
 def write_ConsumerGroupMetadataKey_0(it: ConsumerGroupMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupMetadataKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -2292,6 +2390,8 @@ def read_ConsumerGroupPartitionMetadataKey_0(view: memoryview, at: int) -> tuple
 def write_ConsumerGroupPartitionMetadataKey_0(it: ConsumerGroupPartitionMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupPartitionMetadataKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -2336,6 +2436,8 @@ def read_TopicMetadata_0(view: memoryview, at: int) -> tuple[TopicMetadata, int]
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicMetadata.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2373,6 +2475,8 @@ def write_TopicMetadata_0(it: TopicMetadata, out: bytearray) -> None:
     if n < 128:
         out += pack_uB(it.topic_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicMetadata.topic_name")
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
     out += raw
@@ -2453,10 +2557,14 @@ def read_ConsumerGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[Co
 def write_ConsumerGroupMemberMetadataKey_0(it: ConsumerGroupMemberMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupMemberMetadataKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupMemberMetadataKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -2468,6 +2576,8 @@ def read_ClassicProtocol_0(view: memoryview, at: int) -> tuple[ClassicProtocol, 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ClassicProtocol.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2503,6 +2613,8 @@ def write_ClassicProtocol_0(it: ClassicProtocol, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ClassicProtocol.name")
         write_uvarint(out, n)
     out += raw
     raw = it.metadata
@@ -2561,6 +2673,8 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2573,6 +2687,8 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2585,6 +2701,8 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2597,6 +2715,8 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2618,6 +2738,8 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.subscribed_topic_regex")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2630,6 +2752,8 @@ def read_ConsumerGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.server_assignor")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2673,6 +2797,8 @@ def write_ConsumerGroupMemberMetadataValue_0(it: ConsumerGroupMemberMetadataValu
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.instance_id")
         write_uvarint(out, n)
     out += raw
     if it.rack_id is None:
@@ -2684,6 +2810,8 @@ def write_ConsumerGroupMemberMetadataValue_0(it: ConsumerGroupMemberMetadataValu
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.rack_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -2691,6 +2819,8 @@ def write_ConsumerGroupMemberMetadataValue_0(it: ConsumerGroupMemberMetadataValu
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.client_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_host.encode()
@@ -2698,6 +2828,8 @@ def write_ConsumerGroupMemberMetadataValue_0(it: ConsumerGroupMemberMetadataValu
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.client_host")
         write_uvarint(out, n)
     out += raw
     n = len(it.subscribed_topic_names) + 1
@@ -2716,6 +2848,8 @@ def write_ConsumerGroupMemberMetadataValue_0(it: ConsumerGroupMemberMetadataValu
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.subscribed_topic_regex")
         write_uvarint(out, n)
     out += raw
     if it.server_assignor is None:
@@ -2727,6 +2861,8 @@ def write_ConsumerGroupMemberMetadataValue_0(it: ConsumerGroupMemberMetadataValu
     if n < 128:
         out += pack_iB(it.rebalance_timeout_ms, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConsumerGroupMemberMetadataValue.server_assignor")
         out += pack_i(it.rebalance_timeout_ms)
         write_uvarint(out, n)
     out += raw
@@ -2769,6 +2905,8 @@ def read_ConsumerGroupTargetAssignmentMetadataKey_0(view: memoryview, at: int) -
 def write_ConsumerGroupTargetAssignmentMetadataKey_0(it: ConsumerGroupTargetAssignmentMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupTargetAssignmentMetadataKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -2844,10 +2982,14 @@ def read_ConsumerGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> 
 def write_ConsumerGroupTargetAssignmentMemberKey_0(it: ConsumerGroupTargetAssignmentMemberKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupTargetAssignmentMemberKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupTargetAssignmentMemberKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -2957,10 +3099,14 @@ def read_ConsumerGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) ->
 def write_ConsumerGroupCurrentMemberAssignmentKey_0(it: ConsumerGroupCurrentMemberAssignmentKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupCurrentMemberAssignmentKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupCurrentMemberAssignmentKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -3141,10 +3287,14 @@ def read_ShareGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[Share
 def write_ShareGroupMemberMetadataKey_0(it: ShareGroupMemberMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupMemberMetadataKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupMemberMetadataKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -3156,6 +3306,8 @@ def read_ShareGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[Sha
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupMemberMetadataValue.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3168,6 +3320,8 @@ def read_ShareGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[Sha
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupMemberMetadataValue.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3180,6 +3334,8 @@ def read_ShareGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[Sha
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupMemberMetadataValue.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3216,6 +3372,8 @@ def write_ShareGroupMemberMetadataValue_0(it: ShareGroupMemberMetadataValue, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupMemberMetadataValue.rack_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -3223,6 +3381,8 @@ def write_ShareGroupMemberMetadataValue_0(it: ShareGroupMemberMetadataValue, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupMemberMetadataValue.client_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_host.encode()
@@ -3230,6 +3390,8 @@ def write_ShareGroupMemberMetadataValue_0(it: ShareGroupMemberMetadataValue, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupMemberMetadataValue.client_host")
         write_uvarint(out, n)
     out += raw
     n = len(it.subscribed_topic_names) + 1
@@ -3261,6 +3423,8 @@ def read_ShareGroupMetadataKey_0(view: memoryview, at: int) -> tuple[ShareGroupM
 def write_ShareGroupMetadataKey_0(it: ShareGroupMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupMetadataKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -3299,6 +3463,8 @@ def read_ShareGroupTargetAssignmentMetadataKey_0(view: memoryview, at: int) -> t
 def write_ShareGroupTargetAssignmentMetadataKey_0(it: ShareGroupTargetAssignmentMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupTargetAssignmentMetadataKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -3374,10 +3540,14 @@ def read_ShareGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> tup
 def write_ShareGroupTargetAssignmentMemberKey_0(it: ShareGroupTargetAssignmentMemberKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupTargetAssignmentMemberKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupTargetAssignmentMemberKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -3487,10 +3657,14 @@ def read_ShareGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) -> tu
 def write_ShareGroupCurrentMemberAssignmentKey_0(it: ShareGroupCurrentMemberAssignmentKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupCurrentMemberAssignmentKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupCurrentMemberAssignmentKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -3591,6 +3765,8 @@ def read_ShareGroupStatePartitionMetadataKey_0(view: memoryview, at: int) -> tup
 def write_ShareGroupStatePartitionMetadataKey_0(it: ShareGroupStatePartitionMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareGroupStatePartitionMetadataKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -3602,6 +3778,8 @@ def read_TopicPartitionsInfo_0(view: memoryview, at: int) -> tuple[TopicPartitio
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartitionsInfo.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3638,6 +3816,8 @@ def write_TopicPartitionsInfo_0(it: TopicPartitionsInfo, out: bytearray) -> None
     if n < 128:
         out += pack_uB(it.topic_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartitionsInfo.topic_name")
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
     out += raw
@@ -3660,6 +3840,8 @@ def read_ShareGroupStatePartitionMetadataValueTopicInfo_0(view: memoryview, at: 
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupStatePartitionMetadataValueTopicInfo.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3683,6 +3865,8 @@ def write_ShareGroupStatePartitionMetadataValueTopicInfo_0(it: ShareGroupStatePa
     if n < 128:
         out += pack_uB(it.topic_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupStatePartitionMetadataValueTopicInfo.topic_name")
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
     out += raw
@@ -3797,10 +3981,14 @@ def read_ConsumerGroupRegularExpressionKey_0(view: memoryview, at: int) -> tuple
 def write_ConsumerGroupRegularExpressionKey_0(it: ConsumerGroupRegularExpressionKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupRegularExpressionKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.regular_expression.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ConsumerGroupRegularExpressionKey.regular_expression")
     out += pack_h(n)
     out += raw
 
@@ -3856,6 +4044,8 @@ def read_StreamsGroupMetadataKey_0(view: memoryview, at: int) -> tuple[StreamsGr
 def write_StreamsGroupMetadataKey_0(it: StreamsGroupMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupMetadataKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -3867,6 +4057,8 @@ def read_LastAssignmentConfig_0(view: memoryview, at: int) -> tuple[LastAssignme
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LastAssignmentConfig.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3879,6 +4071,8 @@ def read_LastAssignmentConfig_0(view: memoryview, at: int) -> tuple[LastAssignme
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LastAssignmentConfig.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3902,6 +4096,8 @@ def write_LastAssignmentConfig_0(it: LastAssignmentConfig, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LastAssignmentConfig.key")
         write_uvarint(out, n)
     out += raw
     raw = it.value.encode()
@@ -3909,6 +4105,8 @@ def write_LastAssignmentConfig_0(it: LastAssignmentConfig, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LastAssignmentConfig.value")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -4019,10 +4217,14 @@ def read_StreamsGroupMemberMetadataKey_0(view: memoryview, at: int) -> tuple[Str
 def write_StreamsGroupMemberMetadataKey_0(it: StreamsGroupMemberMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupMemberMetadataKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupMemberMetadataKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -4034,6 +4236,8 @@ def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Endpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4057,6 +4261,8 @@ def write_Endpoint_0(it: Endpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Endpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -4069,6 +4275,8 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4081,6 +4289,8 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4104,6 +4314,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.key")
         write_uvarint(out, n)
     out += raw
     raw = it.value.encode()
@@ -4111,6 +4323,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.value")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -4123,6 +4337,8 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4135,6 +4351,8 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4147,6 +4365,8 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4159,6 +4379,8 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4171,6 +4393,8 @@ def read_StreamsGroupMemberMetadataValue_0(view: memoryview, at: int) -> tuple[S
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.process_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4218,6 +4442,8 @@ def write_StreamsGroupMemberMetadataValue_0(it: StreamsGroupMemberMetadataValue,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.instance_id")
         write_uvarint(out, n)
     out += raw
     if it.rack_id is None:
@@ -4229,6 +4455,8 @@ def write_StreamsGroupMemberMetadataValue_0(it: StreamsGroupMemberMetadataValue,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.rack_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -4236,6 +4464,8 @@ def write_StreamsGroupMemberMetadataValue_0(it: StreamsGroupMemberMetadataValue,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.client_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_host.encode()
@@ -4243,6 +4473,8 @@ def write_StreamsGroupMemberMetadataValue_0(it: StreamsGroupMemberMetadataValue,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.client_host")
         write_uvarint(out, n)
     out += raw
     raw = it.process_id.encode()
@@ -4250,6 +4482,8 @@ def write_StreamsGroupMemberMetadataValue_0(it: StreamsGroupMemberMetadataValue,
     if n < 128:
         out += pack_iiB(it.rebalance_timeout_ms, it.topology_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupMemberMetadataValue.process_id")
         out += pack_ii(it.rebalance_timeout_ms, it.topology_epoch)
         write_uvarint(out, n)
     out += raw
@@ -4287,6 +4521,8 @@ def read_StreamsGroupTargetAssignmentMetadataKey_0(view: memoryview, at: int) ->
 def write_StreamsGroupTargetAssignmentMetadataKey_0(it: StreamsGroupTargetAssignmentMetadataKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupTargetAssignmentMetadataKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -4362,10 +4598,14 @@ def read_StreamsGroupTargetAssignmentMemberKey_0(view: memoryview, at: int) -> t
 def write_StreamsGroupTargetAssignmentMemberKey_0(it: StreamsGroupTargetAssignmentMemberKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupTargetAssignmentMemberKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupTargetAssignmentMemberKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -4377,6 +4617,8 @@ def read_StreamsGroupTargetAssignmentMemberValueTaskIds_0(view: memoryview, at: 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupTargetAssignmentMemberValueTaskIds.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4413,6 +4655,8 @@ def write_StreamsGroupTargetAssignmentMemberValueTaskIds_0(it: StreamsGroupTarge
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupTargetAssignmentMemberValueTaskIds.subtopology_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -4535,10 +4779,14 @@ def read_StreamsGroupCurrentMemberAssignmentKey_0(view: memoryview, at: int) -> 
 def write_StreamsGroupCurrentMemberAssignmentKey_0(it: StreamsGroupCurrentMemberAssignmentKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupCurrentMemberAssignmentKey.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupCurrentMemberAssignmentKey.member_id")
     out += pack_h(n)
     out += raw
 
@@ -4551,6 +4799,8 @@ def read_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(view: memoryview, at:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupCurrentMemberAssignmentValueTaskIds.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4610,6 +4860,8 @@ def write_StreamsGroupCurrentMemberAssignmentValueTaskIds_0(it: StreamsGroupCurr
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupCurrentMemberAssignmentValueTaskIds.subtopology_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -4811,6 +5063,8 @@ def read_StreamsGroupTopologyKey_0(view: memoryview, at: int) -> tuple[StreamsGr
 def write_StreamsGroupTopologyKey_0(it: StreamsGroupTopologyKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("StreamsGroupTopologyKey.group_id")
     out += pack_h(n)
     out += raw
 
@@ -4822,6 +5076,8 @@ def read_TopicConfig_0(view: memoryview, at: int) -> tuple[TopicConfig, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicConfig.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4834,6 +5090,8 @@ def read_TopicConfig_0(view: memoryview, at: int) -> tuple[TopicConfig, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicConfig.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4857,6 +5115,8 @@ def write_TopicConfig_0(it: TopicConfig, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicConfig.key")
         write_uvarint(out, n)
     out += raw
     raw = it.value.encode()
@@ -4864,6 +5124,8 @@ def write_TopicConfig_0(it: TopicConfig, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicConfig.value")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -4876,6 +5138,8 @@ def read_StreamsGroupTopologyValueTopicInfo_0(view: memoryview, at: int) -> tupl
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupTopologyValueTopicInfo.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -4913,6 +5177,8 @@ def write_StreamsGroupTopologyValueTopicInfo_0(it: StreamsGroupTopologyValueTopi
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupTopologyValueTopicInfo.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.topic_configs) + 1
@@ -4997,6 +5263,8 @@ def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Subtopology.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -5089,6 +5357,8 @@ def write_Subtopology_0(it: Subtopology, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Subtopology.subtopology_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.source_topics) + 1

@@ -5,6 +5,7 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -12,6 +13,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -94,10 +96,14 @@ def write_HeartbeatRequest_0(it: HeartbeatRequest, out: bytearray, splices: Spli
         raise no_place("HeartbeatRequest.group_instance_id")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("HeartbeatRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("HeartbeatRequest.member_id")
     out += pack_ih(it.generation_id, n)
     out += raw
 
@@ -141,10 +147,14 @@ def read_HeartbeatRequest_3(view: memoryview, at: int) -> tuple[HeartbeatRequest
 def write_HeartbeatRequest_3(it: HeartbeatRequest, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("HeartbeatRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("HeartbeatRequest.member_id")
     out += pack_ih(it.generation_id, n)
     out += raw
     if it.group_instance_id is None:
@@ -153,6 +163,8 @@ def write_HeartbeatRequest_3(it: HeartbeatRequest, out: bytearray, splices: Spli
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("HeartbeatRequest.group_instance_id")
     out += pack_h(n)
     out += raw
 
@@ -164,6 +176,8 @@ def read_HeartbeatRequest_4(view: memoryview, at: int) -> tuple[HeartbeatRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("HeartbeatRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -176,6 +190,8 @@ def read_HeartbeatRequest_4(view: memoryview, at: int) -> tuple[HeartbeatRequest
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("HeartbeatRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -188,6 +204,8 @@ def read_HeartbeatRequest_4(view: memoryview, at: int) -> tuple[HeartbeatRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("HeartbeatRequest.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -211,6 +229,8 @@ def write_HeartbeatRequest_4(it: HeartbeatRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("HeartbeatRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -218,6 +238,8 @@ def write_HeartbeatRequest_4(it: HeartbeatRequest, out: bytearray, splices: Spli
     if n < 128:
         out += pack_iB(it.generation_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("HeartbeatRequest.member_id")
         out += pack_i(it.generation_id)
         write_uvarint(out, n)
     out += raw
@@ -230,6 +252,8 @@ def write_HeartbeatRequest_4(it: HeartbeatRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("HeartbeatRequest.group_instance_id")
         write_uvarint(out, n)
     out += raw
     out.append(0)

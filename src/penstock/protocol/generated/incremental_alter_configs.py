@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -145,6 +147,8 @@ def read_AlterableConfig_0(view: memoryview, at: int) -> tuple[AlterableConfig, 
 def write_AlterableConfig_0(it: AlterableConfig, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterableConfig.name")
     out += pack_h(n)
     out += raw
     if it.value is None:
@@ -153,6 +157,8 @@ def write_AlterableConfig_0(it: AlterableConfig, out: bytearray) -> None:
     else:
         raw = it.value.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterableConfig.value")
     out += pack_bh(it.config_operation, n)
     out += raw
 
@@ -187,6 +193,8 @@ def read_AlterConfigsResource_0(view: memoryview, at: int) -> tuple[AlterConfigs
 def write_AlterConfigsResource_0(it: AlterConfigsResource, out: bytearray) -> None:
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterConfigsResource.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
     n = len(it.configs)
@@ -229,6 +237,8 @@ def read_AlterableConfig_1(view: memoryview, at: int) -> tuple[AlterableConfig, 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterableConfig.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -241,6 +251,8 @@ def read_AlterableConfig_1(view: memoryview, at: int) -> tuple[AlterableConfig, 
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterableConfig.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -264,6 +276,8 @@ def write_AlterableConfig_1(it: AlterableConfig, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterableConfig.name")
         write_uvarint(out, n)
     out += raw
     if it.value is None:
@@ -275,6 +289,8 @@ def write_AlterableConfig_1(it: AlterableConfig, out: bytearray) -> None:
     if n < 128:
         out += pack_bB(it.config_operation, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterableConfig.value")
         out += pack_b(it.config_operation)
         write_uvarint(out, n)
     out += raw
@@ -288,6 +304,8 @@ def read_AlterConfigsResource_1(view: memoryview, at: int) -> tuple[AlterConfigs
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResource.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -325,6 +343,8 @@ def write_AlterConfigsResource_1(it: AlterConfigsResource, out: bytearray) -> No
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResource.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw
@@ -408,10 +428,14 @@ def write_AlterConfigsResourceResponse_0(it: AlterConfigsResourceResponse, out: 
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterConfigsResourceResponse.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.resource_name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("AlterConfigsResourceResponse.resource_name")
     out += pack_bh(it.resource_type, n)
     out += raw
 
@@ -447,6 +471,8 @@ def read_AlterConfigsResourceResponse_1(view: memoryview, at: int) -> tuple[Alte
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResourceResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -459,6 +485,8 @@ def read_AlterConfigsResourceResponse_1(view: memoryview, at: int) -> tuple[Alte
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResourceResponse.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -486,6 +514,8 @@ def write_AlterConfigsResourceResponse_1(it: AlterConfigsResourceResponse, out: 
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResourceResponse.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -494,6 +524,8 @@ def write_AlterConfigsResourceResponse_1(it: AlterConfigsResourceResponse, out: 
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AlterConfigsResourceResponse.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw

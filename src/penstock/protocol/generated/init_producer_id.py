@@ -5,12 +5,14 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     no_place,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -117,6 +119,8 @@ def write_InitProducerIdRequest_0(it: InitProducerIdRequest, out: bytearray, spl
     else:
         raw = it.transactional_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("InitProducerIdRequest.transactional_id")
     out += pack_h(n)
     out += raw
     out += pack_i(it.transaction_timeout_ms)
@@ -133,6 +137,8 @@ def read_InitProducerIdRequest_2(view: memoryview, at: int) -> tuple[InitProduce
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("InitProducerIdRequest.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -168,6 +174,8 @@ def write_InitProducerIdRequest_2(it: InitProducerIdRequest, out: bytearray, spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("InitProducerIdRequest.transactional_id")
         write_uvarint(out, n)
     out += raw
     out += pack_i_(it.transaction_timeout_ms)
@@ -182,6 +190,8 @@ def read_InitProducerIdRequest_3(view: memoryview, at: int) -> tuple[InitProduce
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("InitProducerIdRequest.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -213,6 +223,8 @@ def write_InitProducerIdRequest_3(it: InitProducerIdRequest, out: bytearray, spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("InitProducerIdRequest.transactional_id")
         write_uvarint(out, n)
     out += raw
     out += pack_iqh_(it.transaction_timeout_ms, it.producer_id, it.producer_epoch)
@@ -225,6 +237,8 @@ def read_InitProducerIdRequest_6(view: memoryview, at: int) -> tuple[InitProduce
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("InitProducerIdRequest.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -252,6 +266,8 @@ def write_InitProducerIdRequest_6(it: InitProducerIdRequest, out: bytearray, spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("InitProducerIdRequest.transactional_id")
         write_uvarint(out, n)
     out += raw
     out += pack_iqhtt_(it.transaction_timeout_ms, it.producer_id, it.producer_epoch, it.enable2_pc, it.keep_prepared_txn)

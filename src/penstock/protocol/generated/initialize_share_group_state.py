@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -172,6 +174,8 @@ def read_InitializeShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("InitializeShareGroupStateRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -209,6 +213,8 @@ def write_InitializeShareGroupStateRequest_0(it: InitializeShareGroupStateReques
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("InitializeShareGroupStateRequest.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -228,6 +234,8 @@ def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, 
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -255,6 +263,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
     if n < 128:
         out += pack_ihB(it.partition, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResult.error_message")
         out += pack_ih(it.partition, it.error_code)
         write_uvarint(out, n)
     out += raw

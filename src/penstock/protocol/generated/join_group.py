@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -154,6 +156,8 @@ def read_JoinGroupRequestProtocol_0(view: memoryview, at: int) -> tuple[JoinGrou
 def write_JoinGroupRequestProtocol_0(it: JoinGroupRequestProtocol, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequestProtocol.name")
     out += pack_h(n)
     out += raw
     raw = it.metadata
@@ -217,14 +221,20 @@ def write_JoinGroupRequest_0(it: JoinGroupRequest, out: bytearray, splices: Spli
         raise no_place("JoinGroupRequest.group_instance_id")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.member_id")
     out += pack_ih(it.session_timeout_ms, n)
     out += raw
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.protocol_type")
     out += pack_h(n)
     out += raw
     n = len(it.protocols)
@@ -287,14 +297,20 @@ def write_JoinGroupRequest_1(it: JoinGroupRequest, out: bytearray, splices: Spli
         raise no_place("JoinGroupRequest.group_instance_id")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.member_id")
     out += pack_iih(it.session_timeout_ms, it.rebalance_timeout_ms, n)
     out += raw
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.protocol_type")
     out += pack_h(n)
     out += raw
     n = len(it.protocols)
@@ -364,10 +380,14 @@ def read_JoinGroupRequest_5(view: memoryview, at: int) -> tuple[JoinGroupRequest
 def write_JoinGroupRequest_5(it: JoinGroupRequest, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.member_id")
     out += pack_iih(it.session_timeout_ms, it.rebalance_timeout_ms, n)
     out += raw
     if it.group_instance_id is None:
@@ -376,10 +396,14 @@ def write_JoinGroupRequest_5(it: JoinGroupRequest, out: bytearray, splices: Spli
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.group_instance_id")
     out += pack_h(n)
     out += raw
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupRequest.protocol_type")
     out += pack_h(n)
     out += raw
     n = len(it.protocols)
@@ -395,6 +419,8 @@ def read_JoinGroupRequestProtocol_6(view: memoryview, at: int) -> tuple[JoinGrou
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequestProtocol.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -430,6 +456,8 @@ def write_JoinGroupRequestProtocol_6(it: JoinGroupRequestProtocol, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequestProtocol.name")
         write_uvarint(out, n)
     out += raw
     raw = it.metadata
@@ -450,6 +478,8 @@ def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -462,6 +492,8 @@ def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -474,6 +506,8 @@ def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -486,6 +520,8 @@ def read_JoinGroupRequest_6(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -523,6 +559,8 @@ def write_JoinGroupRequest_6(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -530,6 +568,8 @@ def write_JoinGroupRequest_6(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out += pack_iiB(it.session_timeout_ms, it.rebalance_timeout_ms, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.member_id")
         out += pack_ii(it.session_timeout_ms, it.rebalance_timeout_ms)
         write_uvarint(out, n)
     out += raw
@@ -542,6 +582,8 @@ def write_JoinGroupRequest_6(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.group_instance_id")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_type.encode()
@@ -549,6 +591,8 @@ def write_JoinGroupRequest_6(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.protocol_type")
         write_uvarint(out, n)
     out += raw
     n = len(it.protocols) + 1
@@ -568,6 +612,8 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -580,6 +626,8 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -592,6 +640,8 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -604,6 +654,8 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -630,6 +682,8 @@ def read_JoinGroupRequest_8(view: memoryview, at: int) -> tuple[JoinGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.reason")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -653,6 +707,8 @@ def write_JoinGroupRequest_8(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -660,6 +716,8 @@ def write_JoinGroupRequest_8(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out += pack_iiB(it.session_timeout_ms, it.rebalance_timeout_ms, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.member_id")
         out += pack_ii(it.session_timeout_ms, it.rebalance_timeout_ms)
         write_uvarint(out, n)
     out += raw
@@ -672,6 +730,8 @@ def write_JoinGroupRequest_8(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.group_instance_id")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_type.encode()
@@ -679,6 +739,8 @@ def write_JoinGroupRequest_8(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.protocol_type")
         write_uvarint(out, n)
     out += raw
     n = len(it.protocols) + 1
@@ -697,6 +759,8 @@ def write_JoinGroupRequest_8(it: JoinGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupRequest.reason")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -732,6 +796,8 @@ def read_JoinGroupResponseMember_0(view: memoryview, at: int) -> tuple[JoinGroup
 def write_JoinGroupResponseMember_0(it: JoinGroupResponseMember, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponseMember.member_id")
     out += pack_h(n)
     out += raw
     raw = it.metadata
@@ -799,14 +865,20 @@ def write_JoinGroupResponse_0(it: JoinGroupResponse, out: bytearray, splices: Sp
     else:
         raw = it.protocol_name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.protocol_name")
     out += pack_hih(it.error_code, it.generation_id, n)
     out += raw
     raw = it.leader.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.leader")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.member_id")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -873,14 +945,20 @@ def write_JoinGroupResponse_2(it: JoinGroupResponse, out: bytearray, splices: Sp
     else:
         raw = it.protocol_name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.protocol_name")
     out += pack_ihih(it.throttle_time_ms, it.error_code, it.generation_id, n)
     out += raw
     raw = it.leader.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.leader")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.member_id")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -928,6 +1006,8 @@ def read_JoinGroupResponseMember_5(view: memoryview, at: int) -> tuple[JoinGroup
 def write_JoinGroupResponseMember_5(it: JoinGroupResponseMember, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponseMember.member_id")
     out += pack_h(n)
     out += raw
     if it.group_instance_id is None:
@@ -936,6 +1016,8 @@ def write_JoinGroupResponseMember_5(it: JoinGroupResponseMember, out: bytearray)
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponseMember.group_instance_id")
     out += pack_h(n)
     out += raw
     raw = it.metadata
@@ -1002,14 +1084,20 @@ def write_JoinGroupResponse_5(it: JoinGroupResponse, out: bytearray, splices: Sp
     else:
         raw = it.protocol_name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.protocol_name")
     out += pack_ihih(it.throttle_time_ms, it.error_code, it.generation_id, n)
     out += raw
     raw = it.leader.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.leader")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("JoinGroupResponse.member_id")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -1025,6 +1113,8 @@ def read_JoinGroupResponseMember_6(view: memoryview, at: int) -> tuple[JoinGroup
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponseMember.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1037,6 +1127,8 @@ def read_JoinGroupResponseMember_6(view: memoryview, at: int) -> tuple[JoinGroup
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponseMember.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1072,6 +1164,8 @@ def write_JoinGroupResponseMember_6(it: JoinGroupResponseMember, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponseMember.member_id")
         write_uvarint(out, n)
     out += raw
     if it.group_instance_id is None:
@@ -1083,6 +1177,8 @@ def write_JoinGroupResponseMember_6(it: JoinGroupResponseMember, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponseMember.group_instance_id")
         write_uvarint(out, n)
     out += raw
     raw = it.metadata
@@ -1104,6 +1200,8 @@ def read_JoinGroupResponse_6(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 11
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1116,6 +1214,8 @@ def read_JoinGroupResponse_6(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.leader")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1128,6 +1228,8 @@ def read_JoinGroupResponse_6(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1171,6 +1273,8 @@ def write_JoinGroupResponse_6(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out += pack_ihiB(it.throttle_time_ms, it.error_code, it.generation_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_name")
         out += pack_ihi(it.throttle_time_ms, it.error_code, it.generation_id)
         write_uvarint(out, n)
     out += raw
@@ -1179,6 +1283,8 @@ def write_JoinGroupResponse_6(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.leader")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -1186,6 +1292,8 @@ def write_JoinGroupResponse_6(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.member_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.members) + 1
@@ -1206,6 +1314,8 @@ def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 11
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1218,6 +1328,8 @@ def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1230,6 +1342,8 @@ def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.leader")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1242,6 +1356,8 @@ def read_JoinGroupResponse_7(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1285,6 +1401,8 @@ def write_JoinGroupResponse_7(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out += pack_ihiB(it.throttle_time_ms, it.error_code, it.generation_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_type")
         out += pack_ihi(it.throttle_time_ms, it.error_code, it.generation_id)
         write_uvarint(out, n)
     out += raw
@@ -1297,6 +1415,8 @@ def write_JoinGroupResponse_7(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_name")
         write_uvarint(out, n)
     out += raw
     raw = it.leader.encode()
@@ -1304,6 +1424,8 @@ def write_JoinGroupResponse_7(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.leader")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -1311,6 +1433,8 @@ def write_JoinGroupResponse_7(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.member_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.members) + 1
@@ -1330,6 +1454,8 @@ def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 11
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1342,6 +1468,8 @@ def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1354,6 +1482,8 @@ def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.leader")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1366,6 +1496,8 @@ def read_JoinGroupResponse_9(view: memoryview, at: int) -> tuple[JoinGroupRespon
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1407,6 +1539,8 @@ def write_JoinGroupResponse_9(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out += pack_ihiB(it.throttle_time_ms, it.error_code, it.generation_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_type")
         out += pack_ihi(it.throttle_time_ms, it.error_code, it.generation_id)
         write_uvarint(out, n)
     out += raw
@@ -1419,6 +1553,8 @@ def write_JoinGroupResponse_9(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.protocol_name")
         write_uvarint(out, n)
     out += raw
     raw = it.leader.encode()
@@ -1426,6 +1562,8 @@ def write_JoinGroupResponse_9(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.leader")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -1433,6 +1571,8 @@ def write_JoinGroupResponse_9(it: JoinGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out += pack_tB(it.skip_assignment, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("JoinGroupResponse.member_id")
         out += pack_t(it.skip_assignment)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -128,10 +130,14 @@ def write_LeaveGroupRequest_0(it: LeaveGroupRequest, out: bytearray, splices: Sp
         raise no_place("LeaveGroupRequest.members")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("LeaveGroupRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("LeaveGroupRequest.member_id")
     out += pack_h(n)
     out += raw
 
@@ -166,6 +172,8 @@ def read_MemberIdentity_3(view: memoryview, at: int) -> tuple[MemberIdentity, in
 def write_MemberIdentity_3(it: MemberIdentity, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberIdentity.member_id")
     out += pack_h(n)
     out += raw
     if it.group_instance_id is None:
@@ -174,6 +182,8 @@ def write_MemberIdentity_3(it: MemberIdentity, out: bytearray) -> None:
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberIdentity.group_instance_id")
     out += pack_h(n)
     out += raw
 
@@ -211,6 +221,8 @@ def write_LeaveGroupRequest_3(it: LeaveGroupRequest, out: bytearray, splices: Sp
         raise no_place("LeaveGroupRequest.member_id")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("LeaveGroupRequest.group_id")
     out += pack_h(n)
     out += raw
     n = len(it.members)
@@ -227,6 +239,8 @@ def read_MemberIdentity_4(view: memoryview, at: int) -> tuple[MemberIdentity, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -239,6 +253,8 @@ def read_MemberIdentity_4(view: memoryview, at: int) -> tuple[MemberIdentity, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -262,6 +278,8 @@ def write_MemberIdentity_4(it: MemberIdentity, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.member_id")
         write_uvarint(out, n)
     out += raw
     if it.group_instance_id is None:
@@ -273,6 +291,8 @@ def write_MemberIdentity_4(it: MemberIdentity, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.group_instance_id")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -286,6 +306,8 @@ def read_LeaveGroupRequest_4(view: memoryview, at: int) -> tuple[LeaveGroupReque
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaveGroupRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -325,6 +347,8 @@ def write_LeaveGroupRequest_4(it: LeaveGroupRequest, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaveGroupRequest.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.members) + 1
@@ -344,6 +368,8 @@ def read_MemberIdentity_5(view: memoryview, at: int) -> tuple[MemberIdentity, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -356,6 +382,8 @@ def read_MemberIdentity_5(view: memoryview, at: int) -> tuple[MemberIdentity, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -368,6 +396,8 @@ def read_MemberIdentity_5(view: memoryview, at: int) -> tuple[MemberIdentity, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.reason")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -391,6 +421,8 @@ def write_MemberIdentity_5(it: MemberIdentity, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.member_id")
         write_uvarint(out, n)
     out += raw
     if it.group_instance_id is None:
@@ -402,6 +434,8 @@ def write_MemberIdentity_5(it: MemberIdentity, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.group_instance_id")
         write_uvarint(out, n)
     out += raw
     if it.reason is None:
@@ -413,6 +447,8 @@ def write_MemberIdentity_5(it: MemberIdentity, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberIdentity.reason")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -426,6 +462,8 @@ def read_LeaveGroupRequest_5(view: memoryview, at: int) -> tuple[LeaveGroupReque
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaveGroupRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -465,6 +503,8 @@ def write_LeaveGroupRequest_5(it: LeaveGroupRequest, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("LeaveGroupRequest.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.members) + 1
@@ -537,6 +577,8 @@ def read_MemberResponse_3(view: memoryview, at: int) -> tuple[MemberResponse, in
 def write_MemberResponse_3(it: MemberResponse, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberResponse.member_id")
     out += pack_h(n)
     out += raw
     if it.group_instance_id is None:
@@ -545,6 +587,8 @@ def write_MemberResponse_3(it: MemberResponse, out: bytearray) -> None:
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MemberResponse.group_instance_id")
     out += pack_h(n)
     out += raw
     out += pack_h(it.error_code)
@@ -581,6 +625,8 @@ def read_MemberResponse_4(view: memoryview, at: int) -> tuple[MemberResponse, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberResponse.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -593,6 +639,8 @@ def read_MemberResponse_4(view: memoryview, at: int) -> tuple[MemberResponse, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberResponse.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -616,6 +664,8 @@ def write_MemberResponse_4(it: MemberResponse, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberResponse.member_id")
         write_uvarint(out, n)
     out += raw
     if it.group_instance_id is None:
@@ -627,6 +677,8 @@ def write_MemberResponse_4(it: MemberResponse, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MemberResponse.group_instance_id")
         write_uvarint(out, n)
     out += raw
     out += pack_h_(it.error_code)

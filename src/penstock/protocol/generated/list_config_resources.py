@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -128,6 +130,8 @@ def read_ConfigResource_0(view: memoryview, at: int) -> tuple[ConfigResource, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigResource.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -151,6 +155,8 @@ def write_ConfigResource_0(it: ConfigResource, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigResource.resource_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -201,6 +207,8 @@ def read_ConfigResource_1(view: memoryview, at: int) -> tuple[ConfigResource, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigResource.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -224,6 +232,8 @@ def write_ConfigResource_1(it: ConfigResource, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigResource.resource_name")
         write_uvarint(out, n)
     out += raw
     out += pack_b_(it.resource_type)

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     read_compact_strings,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_uvarint,
 )
@@ -229,10 +231,14 @@ def read_ListedGroup_0(view: memoryview, at: int) -> tuple[ListedGroup, int]:
 def write_ListedGroup_0(it: ListedGroup, out: bytearray) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ListedGroup.group_id")
     out += pack_h(n)
     out += raw
     raw = it.protocol_type.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ListedGroup.protocol_type")
     out += pack_h(n)
     out += raw
 
@@ -295,6 +301,8 @@ def read_ListedGroup_3(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -307,6 +315,8 @@ def read_ListedGroup_3(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -330,6 +340,8 @@ def write_ListedGroup_3(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_type.encode()
@@ -337,6 +349,8 @@ def write_ListedGroup_3(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.protocol_type")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -388,6 +402,8 @@ def read_ListedGroup_4(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -400,6 +416,8 @@ def read_ListedGroup_4(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -412,6 +430,8 @@ def read_ListedGroup_4(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -435,6 +455,8 @@ def write_ListedGroup_4(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_type.encode()
@@ -442,6 +464,8 @@ def write_ListedGroup_4(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.protocol_type")
         write_uvarint(out, n)
     out += raw
     raw = it.group_state.encode()
@@ -449,6 +473,8 @@ def write_ListedGroup_4(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_state")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -499,6 +525,8 @@ def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -511,6 +539,8 @@ def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -523,6 +553,8 @@ def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -535,6 +567,8 @@ def read_ListedGroup_5(view: memoryview, at: int) -> tuple[ListedGroup, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -558,6 +592,8 @@ def write_ListedGroup_5(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.protocol_type.encode()
@@ -565,6 +601,8 @@ def write_ListedGroup_5(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.protocol_type")
         write_uvarint(out, n)
     out += raw
     raw = it.group_state.encode()
@@ -572,6 +610,8 @@ def write_ListedGroup_5(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_state")
         write_uvarint(out, n)
     out += raw
     raw = it.group_type.encode()
@@ -579,6 +619,8 @@ def write_ListedGroup_5(it: ListedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListedGroup.group_type")
         write_uvarint(out, n)
     out += raw
     out.append(0)

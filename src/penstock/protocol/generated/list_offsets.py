@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -182,6 +184,8 @@ def read_ListOffsetsTopic_1(view: memoryview, at: int) -> tuple[ListOffsetsTopic
 def write_ListOffsetsTopic_1(it: ListOffsetsTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ListOffsetsTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -284,6 +288,8 @@ def read_ListOffsetsTopic_4(view: memoryview, at: int) -> tuple[ListOffsetsTopic
 def write_ListOffsetsTopic_4(it: ListOffsetsTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ListOffsetsTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -339,6 +345,8 @@ def read_ListOffsetsTopic_6(view: memoryview, at: int) -> tuple[ListOffsetsTopic
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListOffsetsTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -376,6 +384,8 @@ def write_ListOffsetsTopic_6(it: ListOffsetsTopic, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListOffsetsTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -509,6 +519,8 @@ def read_ListOffsetsTopicResponse_1(view: memoryview, at: int) -> tuple[ListOffs
 def write_ListOffsetsTopicResponse_1(it: ListOffsetsTopicResponse, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ListOffsetsTopicResponse.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -607,6 +619,8 @@ def read_ListOffsetsTopicResponse_4(view: memoryview, at: int) -> tuple[ListOffs
 def write_ListOffsetsTopicResponse_4(it: ListOffsetsTopicResponse, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ListOffsetsTopicResponse.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -661,6 +675,8 @@ def read_ListOffsetsTopicResponse_6(view: memoryview, at: int) -> tuple[ListOffs
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListOffsetsTopicResponse.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -698,6 +714,8 @@ def write_ListOffsetsTopicResponse_6(it: ListOffsetsTopicResponse, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListOffsetsTopicResponse.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1

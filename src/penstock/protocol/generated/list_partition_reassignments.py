@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -16,6 +17,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -114,6 +116,8 @@ def read_ListPartitionReassignmentsTopics_0(view: memoryview, at: int) -> tuple[
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListPartitionReassignmentsTopics.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -150,6 +154,8 @@ def write_ListPartitionReassignmentsTopics_0(it: ListPartitionReassignmentsTopic
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListPartitionReassignmentsTopics.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partition_indexes) + 1
@@ -296,6 +302,8 @@ def read_OngoingTopicReassignment_0(view: memoryview, at: int) -> tuple[OngoingT
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OngoingTopicReassignment.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -333,6 +341,8 @@ def write_OngoingTopicReassignment_0(it: OngoingTopicReassignment, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OngoingTopicReassignment.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -352,6 +362,8 @@ def read_ListPartitionReassignmentsResponse_0(view: memoryview, at: int) -> tupl
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListPartitionReassignmentsResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -393,6 +405,8 @@ def write_ListPartitionReassignmentsResponse_0(it: ListPartitionReassignmentsRes
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListPartitionReassignmentsResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -15,6 +16,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -215,6 +217,8 @@ def read_ListTransactionsRequest_2(view: memoryview, at: int) -> tuple[ListTrans
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListTransactionsRequest.transactional_id_pattern")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -255,6 +259,8 @@ def write_ListTransactionsRequest_2(it: ListTransactionsRequest, out: bytearray,
     if n < 128:
         out += pack_qB(it.duration_filter, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ListTransactionsRequest.transactional_id_pattern")
         out += pack_q(it.duration_filter)
         write_uvarint(out, n)
     out += raw
@@ -268,6 +274,8 @@ def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TransactionState.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -280,6 +288,8 @@ def read_TransactionState_0(view: memoryview, at: int) -> tuple[TransactionState
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TransactionState.transaction_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -303,6 +313,8 @@ def write_TransactionState_0(it: TransactionState, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TransactionState.transactional_id")
         write_uvarint(out, n)
     out += raw
     raw = it.transaction_state.encode()
@@ -310,6 +322,8 @@ def write_TransactionState_0(it: TransactionState, out: bytearray) -> None:
     if n < 128:
         out += pack_qB(it.producer_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TransactionState.transaction_state")
         out += pack_q(it.producer_id)
         write_uvarint(out, n)
     out += raw

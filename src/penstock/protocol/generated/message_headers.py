@@ -5,11 +5,13 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     read_uvarint,
     skip_tags,
+    too_long,
 )
 
 pack_hhih = Struct(">hhih").pack
@@ -75,6 +77,8 @@ def write_RequestHeader_1(it: RequestHeader, out: bytearray, splices: Splices | 
     else:
         raw = it.client_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("RequestHeader.client_id")
     out += pack_hhih(it.request_api_key, it.request_api_version, it.correlation_id, n)
     out += raw
 
@@ -108,6 +112,8 @@ def write_RequestHeader_2(it: RequestHeader, out: bytearray, splices: Splices | 
     else:
         raw = it.client_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("RequestHeader.client_id")
     out += pack_hhih(it.request_api_key, it.request_api_version, it.correlation_id, n)
     out += raw
     out.append(0)

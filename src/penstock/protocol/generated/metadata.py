@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -18,6 +19,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -207,6 +209,8 @@ def write_MetadataRequestTopic_0(it: MetadataRequestTopic, out: bytearray) -> No
     else:
         raw = it.name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataRequestTopic.name")
     out += pack_h(n)
     out += raw
 
@@ -361,6 +365,8 @@ def read_MetadataRequestTopic_9(view: memoryview, at: int) -> tuple[MetadataRequ
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataRequestTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -388,6 +394,8 @@ def write_MetadataRequestTopic_9(it: MetadataRequestTopic, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataRequestTopic.name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -441,6 +449,8 @@ def read_MetadataRequestTopic_10(view: memoryview, at: int) -> tuple[MetadataReq
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataRequestTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -468,6 +478,8 @@ def write_MetadataRequestTopic_10(it: MetadataRequestTopic, out: bytearray) -> N
     if n < 128:
         out += pack_uB(it.topic_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataRequestTopic.name")
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
     out += raw
@@ -581,6 +593,8 @@ def read_MetadataResponseBroker_0(view: memoryview, at: int) -> tuple[MetadataRe
 def write_MetadataResponseBroker_0(it: MetadataResponseBroker, out: bytearray) -> None:
     raw = it.host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponseBroker.host")
     out += pack_ih(it.node_id, n)
     out += raw
     out += pack_i(it.port)
@@ -668,6 +682,8 @@ def write_MetadataResponseTopic_0(it: MetadataResponseTopic, out: bytearray) -> 
     else:
         raw = it.name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponseTopic.name")
     out += pack_hh(it.error_code, n)
     out += raw
     n = len(it.partitions)
@@ -751,6 +767,8 @@ def read_MetadataResponseBroker_1(view: memoryview, at: int) -> tuple[MetadataRe
 def write_MetadataResponseBroker_1(it: MetadataResponseBroker, out: bytearray) -> None:
     raw = it.host.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponseBroker.host")
     out += pack_ih(it.node_id, n)
     out += raw
     if it.rack is None:
@@ -759,6 +777,8 @@ def write_MetadataResponseBroker_1(it: MetadataResponseBroker, out: bytearray) -
     else:
         raw = it.rack.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponseBroker.rack")
     out += pack_ih(it.port, n)
     out += raw
 
@@ -801,6 +821,8 @@ def write_MetadataResponseTopic_1(it: MetadataResponseTopic, out: bytearray) -> 
     else:
         raw = it.name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponseTopic.name")
     out += pack_hh(it.error_code, n)
     out += raw
     n = len(it.partitions)
@@ -908,6 +930,8 @@ def write_MetadataResponse_2(it: MetadataResponse, out: bytearray, splices: Spli
     else:
         raw = it.cluster_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponse.cluster_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -969,6 +993,8 @@ def write_MetadataResponse_3(it: MetadataResponse, out: bytearray, splices: Spli
     else:
         raw = it.cluster_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponse.cluster_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -1073,6 +1099,8 @@ def write_MetadataResponseTopic_5(it: MetadataResponseTopic, out: bytearray) -> 
     else:
         raw = it.name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponseTopic.name")
     out += pack_hh(it.error_code, n)
     out += raw
     n = len(it.partitions)
@@ -1134,6 +1162,8 @@ def write_MetadataResponse_5(it: MetadataResponse, out: bytearray, splices: Spli
     else:
         raw = it.cluster_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponse.cluster_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -1237,6 +1267,8 @@ def write_MetadataResponseTopic_7(it: MetadataResponseTopic, out: bytearray) -> 
     else:
         raw = it.name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponseTopic.name")
     out += pack_hh(it.error_code, n)
     out += raw
     n = len(it.partitions)
@@ -1298,6 +1330,8 @@ def write_MetadataResponse_7(it: MetadataResponse, out: bytearray, splices: Spli
     else:
         raw = it.cluster_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponse.cluster_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -1343,6 +1377,8 @@ def write_MetadataResponseTopic_8(it: MetadataResponseTopic, out: bytearray) -> 
     else:
         raw = it.name.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponseTopic.name")
     out += pack_hh(it.error_code, n)
     out += raw
     n = len(it.partitions)
@@ -1404,6 +1440,8 @@ def write_MetadataResponse_8(it: MetadataResponse, out: bytearray, splices: Spli
     else:
         raw = it.cluster_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("MetadataResponse.cluster_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -1420,6 +1458,8 @@ def read_MetadataResponseBroker_9(view: memoryview, at: int) -> tuple[MetadataRe
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseBroker.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1432,6 +1472,8 @@ def read_MetadataResponseBroker_9(view: memoryview, at: int) -> tuple[MetadataRe
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseBroker.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1455,6 +1497,8 @@ def write_MetadataResponseBroker_9(it: MetadataResponseBroker, out: bytearray) -
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseBroker.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw
@@ -1467,6 +1511,8 @@ def write_MetadataResponseBroker_9(it: MetadataResponseBroker, out: bytearray) -
     if n < 128:
         out += pack_iB(it.port, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseBroker.rack")
         out += pack_i(it.port)
         write_uvarint(out, n)
     out += raw
@@ -1564,6 +1610,8 @@ def read_MetadataResponseTopic_9(view: memoryview, at: int) -> tuple[MetadataRes
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1605,6 +1653,8 @@ def write_MetadataResponseTopic_9(it: MetadataResponseTopic, out: bytearray) -> 
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseTopic.name")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -1641,6 +1691,8 @@ def read_MetadataResponse_9(view: memoryview, at: int) -> tuple[MetadataResponse
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1690,6 +1742,8 @@ def write_MetadataResponse_9(it: MetadataResponse, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -1710,6 +1764,8 @@ def read_MetadataResponseTopic_10(view: memoryview, at: int) -> tuple[MetadataRe
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1751,6 +1807,8 @@ def write_MetadataResponseTopic_10(it: MetadataResponseTopic, out: bytearray) ->
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseTopic.name")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -1787,6 +1845,8 @@ def read_MetadataResponse_10(view: memoryview, at: int) -> tuple[MetadataRespons
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1836,6 +1896,8 @@ def write_MetadataResponse_10(it: MetadataResponse, out: bytearray, splices: Spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -1872,6 +1934,8 @@ def read_MetadataResponse_11(view: memoryview, at: int) -> tuple[MetadataRespons
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1923,6 +1987,8 @@ def write_MetadataResponse_11(it: MetadataResponse, out: bytearray, splices: Spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -1943,6 +2009,8 @@ def read_MetadataResponseTopic_12(view: memoryview, at: int) -> tuple[MetadataRe
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1984,6 +2052,8 @@ def write_MetadataResponseTopic_12(it: MetadataResponseTopic, out: bytearray) ->
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponseTopic.name")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -2021,6 +2091,8 @@ def read_MetadataResponse_12(view: memoryview, at: int) -> tuple[MetadataRespons
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2072,6 +2144,8 @@ def write_MetadataResponse_12(it: MetadataResponse, out: bytearray, splices: Spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -2107,6 +2181,8 @@ def read_MetadataResponse_13(view: memoryview, at: int) -> tuple[MetadataRespons
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2158,6 +2234,8 @@ def write_MetadataResponse_13(it: MetadataResponse, out: bytearray, splices: Spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("MetadataResponse.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -20,6 +21,7 @@ from penstock.protocol.primitives import (
     read_uuids,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -666,6 +668,8 @@ def read_BrokerEndpoint_0(view: memoryview, at: int) -> tuple[BrokerEndpoint, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerEndpoint.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -678,6 +682,8 @@ def read_BrokerEndpoint_0(view: memoryview, at: int) -> tuple[BrokerEndpoint, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -701,6 +707,8 @@ def write_BrokerEndpoint_0(it: BrokerEndpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerEndpoint.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -708,6 +716,8 @@ def write_BrokerEndpoint_0(it: BrokerEndpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerEndpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_Hh_(it.port, it.security_protocol)
@@ -720,6 +730,8 @@ def read_BrokerFeature_0(view: memoryview, at: int) -> tuple[BrokerFeature, int]
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerFeature.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -743,6 +755,8 @@ def write_BrokerFeature_0(it: BrokerFeature, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("BrokerFeature.name")
         write_uvarint(out, n)
     out += raw
     out += pack_hh_(it.min_supported_version, it.max_supported_version)
@@ -787,6 +801,8 @@ def read_RegisterBrokerRecord_0(view: memoryview, at: int) -> tuple[RegisterBrok
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -837,6 +853,8 @@ def write_RegisterBrokerRecord_0(it: RegisterBrokerRecord, out: bytearray, splic
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
         write_uvarint(out, n)
     out += raw
     out += pack_t_(it.fenced)
@@ -880,6 +898,8 @@ def read_RegisterBrokerRecord_1(view: memoryview, at: int) -> tuple[RegisterBrok
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -928,6 +948,8 @@ def write_RegisterBrokerRecord_1(it: RegisterBrokerRecord, out: bytearray, splic
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
         write_uvarint(out, n)
     out += raw
     out += pack_tt_(it.fenced, it.in_controlled_shutdown)
@@ -970,6 +992,8 @@ def read_RegisterBrokerRecord_2(view: memoryview, at: int) -> tuple[RegisterBrok
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1016,6 +1040,8 @@ def write_RegisterBrokerRecord_2(it: RegisterBrokerRecord, out: bytearray, splic
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
         write_uvarint(out, n)
     out += raw
     out += pack_tt_(it.fenced, it.in_controlled_shutdown)
@@ -1058,6 +1084,8 @@ def read_RegisterBrokerRecord_3(view: memoryview, at: int) -> tuple[RegisterBrok
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1122,6 +1150,8 @@ def write_RegisterBrokerRecord_3(it: RegisterBrokerRecord, out: bytearray, splic
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
         write_uvarint(out, n)
     out += raw
     out += pack_tt(it.fenced, it.in_controlled_shutdown)
@@ -1183,6 +1213,8 @@ def read_RegisterBrokerRecord_4(view: memoryview, at: int) -> tuple[RegisterBrok
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1256,6 +1288,8 @@ def write_RegisterBrokerRecord_4(it: RegisterBrokerRecord, out: bytearray, splic
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RegisterBrokerRecord.rack")
         write_uvarint(out, n)
     out += raw
     out += pack_tt(it.fenced, it.in_controlled_shutdown)
@@ -1314,6 +1348,8 @@ def read_TopicRecord_0(view: memoryview, at: int) -> tuple[TopicRecord, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicRecord.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1337,6 +1373,8 @@ def write_TopicRecord_0(it: TopicRecord, out: bytearray, splices: Splices | None
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicRecord.name")
         write_uvarint(out, n)
     out += raw
     out += pack_u_(it.topic_id)
@@ -1852,6 +1890,8 @@ def read_ConfigRecord_0(view: memoryview, at: int) -> tuple[ConfigRecord, int]:
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigRecord.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1864,6 +1904,8 @@ def read_ConfigRecord_0(view: memoryview, at: int) -> tuple[ConfigRecord, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigRecord.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1876,6 +1918,8 @@ def read_ConfigRecord_0(view: memoryview, at: int) -> tuple[ConfigRecord, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigRecord.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1899,6 +1943,8 @@ def write_ConfigRecord_0(it: ConfigRecord, out: bytearray, splices: Splices | No
     if n < 128:
         out += pack_bB(it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigRecord.resource_name")
         out += pack_b(it.resource_type)
         write_uvarint(out, n)
     out += raw
@@ -1907,6 +1953,8 @@ def write_ConfigRecord_0(it: ConfigRecord, out: bytearray, splices: Splices | No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigRecord.name")
         write_uvarint(out, n)
     out += raw
     if it.value is None:
@@ -1918,6 +1966,8 @@ def write_ConfigRecord_0(it: ConfigRecord, out: bytearray, splices: Splices | No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ConfigRecord.value")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -2620,6 +2670,8 @@ def read_DelegationTokenRecord_0(view: memoryview, at: int) -> tuple[DelegationT
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DelegationTokenRecord.owner")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2632,6 +2684,8 @@ def read_DelegationTokenRecord_0(view: memoryview, at: int) -> tuple[DelegationT
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DelegationTokenRecord.requester")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2653,6 +2707,8 @@ def read_DelegationTokenRecord_0(view: memoryview, at: int) -> tuple[DelegationT
     at += 25
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DelegationTokenRecord.token_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2676,6 +2732,8 @@ def write_DelegationTokenRecord_0(it: DelegationTokenRecord, out: bytearray, spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DelegationTokenRecord.owner")
         write_uvarint(out, n)
     out += raw
     raw = it.requester.encode()
@@ -2683,6 +2741,8 @@ def write_DelegationTokenRecord_0(it: DelegationTokenRecord, out: bytearray, spl
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DelegationTokenRecord.requester")
         write_uvarint(out, n)
     out += raw
     n = len(it.renewers) + 1
@@ -2697,6 +2757,8 @@ def write_DelegationTokenRecord_0(it: DelegationTokenRecord, out: bytearray, spl
     if n < 128:
         out += pack_qqqB(it.issue_timestamp, it.max_timestamp, it.expiration_timestamp, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DelegationTokenRecord.token_id")
         out += pack_qqq(it.issue_timestamp, it.max_timestamp, it.expiration_timestamp)
         write_uvarint(out, n)
     out += raw
@@ -2710,6 +2772,8 @@ def read_UserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[UserScr
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UserScramCredentialRecord.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2769,6 +2833,8 @@ def write_UserScramCredentialRecord_0(it: UserScramCredentialRecord, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UserScramCredentialRecord.name")
         write_uvarint(out, n)
     out += raw
     raw = it.salt
@@ -2803,6 +2869,8 @@ def read_FeatureLevelRecord_0(view: memoryview, at: int) -> tuple[FeatureLevelRe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FeatureLevelRecord.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2826,6 +2894,8 @@ def write_FeatureLevelRecord_0(it: FeatureLevelRecord, out: bytearray, splices: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FeatureLevelRecord.name")
         write_uvarint(out, n)
     out += raw
     out += pack_h_(it.feature_level)
@@ -2838,6 +2908,8 @@ def read_EntityData_0(view: memoryview, at: int) -> tuple[EntityData, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EntityData.entity_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2850,6 +2922,8 @@ def read_EntityData_0(view: memoryview, at: int) -> tuple[EntityData, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EntityData.entity_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2873,6 +2947,8 @@ def write_EntityData_0(it: EntityData, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EntityData.entity_type")
         write_uvarint(out, n)
     out += raw
     if it.entity_name is None:
@@ -2884,6 +2960,8 @@ def write_EntityData_0(it: EntityData, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("EntityData.entity_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -2910,6 +2988,8 @@ def read_ClientQuotaRecord_0(view: memoryview, at: int) -> tuple[ClientQuotaReco
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ClientQuotaRecord.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -2940,6 +3020,8 @@ def write_ClientQuotaRecord_0(it: ClientQuotaRecord, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ClientQuotaRecord.key")
         write_uvarint(out, n)
     out += raw
     out += pack_dt_(it.value, it.remove)
@@ -3260,6 +3342,8 @@ def read_AccessControlEntryRecord_0(view: memoryview, at: int) -> tuple[AccessCo
     at += 18
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AccessControlEntryRecord.resource_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3272,6 +3356,8 @@ def read_AccessControlEntryRecord_0(view: memoryview, at: int) -> tuple[AccessCo
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AccessControlEntryRecord.principal")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3284,6 +3370,8 @@ def read_AccessControlEntryRecord_0(view: memoryview, at: int) -> tuple[AccessCo
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AccessControlEntryRecord.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3307,6 +3395,8 @@ def write_AccessControlEntryRecord_0(it: AccessControlEntryRecord, out: bytearra
     if n < 128:
         out += pack_ubB(it.id, it.resource_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AccessControlEntryRecord.resource_name")
         out += pack_ub(it.id, it.resource_type)
         write_uvarint(out, n)
     out += raw
@@ -3315,6 +3405,8 @@ def write_AccessControlEntryRecord_0(it: AccessControlEntryRecord, out: bytearra
     if n < 128:
         out += pack_bB(it.pattern_type, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AccessControlEntryRecord.principal")
         out += pack_b(it.pattern_type)
         write_uvarint(out, n)
     out += raw
@@ -3323,6 +3415,8 @@ def write_AccessControlEntryRecord_0(it: AccessControlEntryRecord, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("AccessControlEntryRecord.host")
         write_uvarint(out, n)
     out += raw
     out += pack_bb_(it.operation, it.permission_type)
@@ -3380,6 +3474,8 @@ def read_RemoveUserScramCredentialRecord_0(view: memoryview, at: int) -> tuple[R
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoveUserScramCredentialRecord.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3403,6 +3499,8 @@ def write_RemoveUserScramCredentialRecord_0(it: RemoveUserScramCredentialRecord,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoveUserScramCredentialRecord.name")
         write_uvarint(out, n)
     out += raw
     out += pack_b_(it.mechanism)
@@ -3428,6 +3526,8 @@ def read_BeginTransactionRecord_0(view: memoryview, at: int) -> tuple[BeginTrans
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("BeginTransactionRecord.name")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -3457,6 +3557,8 @@ def write_BeginTransactionRecord_0(it: BeginTransactionRecord, out: bytearray, s
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("BeginTransactionRecord.name")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -3501,6 +3603,8 @@ def read_AbortTransactionRecord_0(view: memoryview, at: int) -> tuple[AbortTrans
                 at += 1
                 if n > 127:
                     n, at = read_uvarint(view, at - 1)
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("AbortTransactionRecord.reason")
                 if n > 0:
                     end = at + n - 1
                     if end > size:
@@ -3530,6 +3634,8 @@ def write_AbortTransactionRecord_0(it: AbortTransactionRecord, out: bytearray, s
             if n < 128:
                 tag.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("AbortTransactionRecord.reason")
                 write_uvarint(tag, n)
             tag += raw
             write_uvarint(tags, 0)
@@ -3546,6 +3652,8 @@ def read_RemoveDelegationTokenRecord_0(view: memoryview, at: int) -> tuple[Remov
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoveDelegationTokenRecord.token_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3569,6 +3677,8 @@ def write_RemoveDelegationTokenRecord_0(it: RemoveDelegationTokenRecord, out: by
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoveDelegationTokenRecord.token_id")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -3581,6 +3691,8 @@ def read_ControllerEndpoint_0(view: memoryview, at: int) -> tuple[ControllerEndp
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ControllerEndpoint.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3593,6 +3705,8 @@ def read_ControllerEndpoint_0(view: memoryview, at: int) -> tuple[ControllerEndp
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ControllerEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3616,6 +3730,8 @@ def write_ControllerEndpoint_0(it: ControllerEndpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ControllerEndpoint.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -3623,6 +3739,8 @@ def write_ControllerEndpoint_0(it: ControllerEndpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ControllerEndpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_Hh_(it.port, it.security_protocol)
@@ -3635,6 +3753,8 @@ def read_ControllerFeature_0(view: memoryview, at: int) -> tuple[ControllerFeatu
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ControllerFeature.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3658,6 +3778,8 @@ def write_ControllerFeature_0(it: ControllerFeature, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ControllerFeature.name")
         write_uvarint(out, n)
     out += raw
     out += pack_hh_(it.min_supported_version, it.max_supported_version)
@@ -3729,6 +3851,8 @@ def read_ClearElrRecord_0(view: memoryview, at: int) -> tuple[ClearElrRecord, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ClearElrRecord.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -3752,6 +3876,8 @@ def write_ClearElrRecord_0(it: ClearElrRecord, out: bytearray, splices: Splices 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ClearElrRecord.topic_name")
         write_uvarint(out, n)
     out += raw
     out.append(0)

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -167,6 +169,8 @@ def write_OffsetCommitRequestPartition_2(it: OffsetCommitRequestPartition, out: 
     else:
         raw = it.committed_metadata.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequestPartition.committed_metadata")
     out += pack_iqh(it.partition_index, it.committed_offset, n)
     out += raw
 
@@ -202,6 +206,8 @@ def read_OffsetCommitRequestTopic_2(view: memoryview, at: int) -> tuple[OffsetCo
 def write_OffsetCommitRequestTopic_2(it: OffsetCommitRequestTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequestTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -253,10 +259,14 @@ def write_OffsetCommitRequest_2(it: OffsetCommitRequest, out: bytearray, splices
         raise no_place("OffsetCommitRequest.group_instance_id")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.member_id")
     out += pack_ih(it.generation_id_or_member_epoch, n)
     out += raw
     n = len(it.topics)
@@ -309,10 +319,14 @@ def write_OffsetCommitRequest_5(it: OffsetCommitRequest, out: bytearray, splices
         raise no_place("OffsetCommitRequest.group_instance_id")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.member_id")
     out += pack_ih(it.generation_id_or_member_epoch, n)
     out += raw
     n = len(it.topics)
@@ -344,6 +358,8 @@ def write_OffsetCommitRequestPartition_6(it: OffsetCommitRequestPartition, out: 
     else:
         raw = it.committed_metadata.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequestPartition.committed_metadata")
     out += pack_iqih(it.partition_index, it.committed_offset, it.committed_leader_epoch, n)
     out += raw
 
@@ -379,6 +395,8 @@ def read_OffsetCommitRequestTopic_6(view: memoryview, at: int) -> tuple[OffsetCo
 def write_OffsetCommitRequestTopic_6(it: OffsetCommitRequestTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequestTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -431,10 +449,14 @@ def write_OffsetCommitRequest_6(it: OffsetCommitRequest, out: bytearray, splices
         raise no_place("OffsetCommitRequest.group_instance_id")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.member_id")
     out += pack_ih(it.generation_id_or_member_epoch, n)
     out += raw
     n = len(it.topics)
@@ -494,10 +516,14 @@ def read_OffsetCommitRequest_7(view: memoryview, at: int) -> tuple[OffsetCommitR
 def write_OffsetCommitRequest_7(it: OffsetCommitRequest, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.member_id")
     out += pack_ih(it.generation_id_or_member_epoch, n)
     out += raw
     if it.group_instance_id is None:
@@ -506,6 +532,8 @@ def write_OffsetCommitRequest_7(it: OffsetCommitRequest, out: bytearray, splices
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitRequest.group_instance_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -521,6 +549,8 @@ def read_OffsetCommitRequestPartition_8(view: memoryview, at: int) -> tuple[Offs
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequestPartition.committed_metadata")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -548,6 +578,8 @@ def write_OffsetCommitRequestPartition_8(it: OffsetCommitRequestPartition, out: 
     if n < 128:
         out += pack_iqiB(it.partition_index, it.committed_offset, it.committed_leader_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequestPartition.committed_metadata")
         out += pack_iqi(it.partition_index, it.committed_offset, it.committed_leader_epoch)
         write_uvarint(out, n)
     out += raw
@@ -562,6 +594,8 @@ def read_OffsetCommitRequestTopic_8(view: memoryview, at: int) -> tuple[OffsetCo
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequestTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -599,6 +633,8 @@ def write_OffsetCommitRequestTopic_8(it: OffsetCommitRequestTopic, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequestTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -619,6 +655,8 @@ def read_OffsetCommitRequest_8(view: memoryview, at: int) -> tuple[OffsetCommitR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -631,6 +669,8 @@ def read_OffsetCommitRequest_8(view: memoryview, at: int) -> tuple[OffsetCommitR
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -643,6 +683,8 @@ def read_OffsetCommitRequest_8(view: memoryview, at: int) -> tuple[OffsetCommitR
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -680,6 +722,8 @@ def write_OffsetCommitRequest_8(it: OffsetCommitRequest, out: bytearray, splices
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -687,6 +731,8 @@ def write_OffsetCommitRequest_8(it: OffsetCommitRequest, out: bytearray, splices
     if n < 128:
         out += pack_iB(it.generation_id_or_member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.member_id")
         out += pack_i(it.generation_id_or_member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -699,6 +745,8 @@ def write_OffsetCommitRequest_8(it: OffsetCommitRequest, out: bytearray, splices
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.group_instance_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -758,6 +806,8 @@ def read_OffsetCommitRequest_10(view: memoryview, at: int) -> tuple[OffsetCommit
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -770,6 +820,8 @@ def read_OffsetCommitRequest_10(view: memoryview, at: int) -> tuple[OffsetCommit
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -782,6 +834,8 @@ def read_OffsetCommitRequest_10(view: memoryview, at: int) -> tuple[OffsetCommit
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -819,6 +873,8 @@ def write_OffsetCommitRequest_10(it: OffsetCommitRequest, out: bytearray, splice
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -826,6 +882,8 @@ def write_OffsetCommitRequest_10(it: OffsetCommitRequest, out: bytearray, splice
     if n < 128:
         out += pack_iB(it.generation_id_or_member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.member_id")
         out += pack_i(it.generation_id_or_member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -838,6 +896,8 @@ def write_OffsetCommitRequest_10(it: OffsetCommitRequest, out: bytearray, splice
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitRequest.group_instance_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -892,6 +952,8 @@ def read_OffsetCommitResponseTopic_2(view: memoryview, at: int) -> tuple[OffsetC
 def write_OffsetCommitResponseTopic_2(it: OffsetCommitResponseTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetCommitResponseTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -972,6 +1034,8 @@ def read_OffsetCommitResponseTopic_8(view: memoryview, at: int) -> tuple[OffsetC
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitResponseTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1009,6 +1073,8 @@ def write_OffsetCommitResponseTopic_8(it: OffsetCommitResponseTopic, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetCommitResponseTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1

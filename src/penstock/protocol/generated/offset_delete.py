@@ -6,10 +6,12 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
+    too_long,
 )
 
 pack_h = Struct(">h").pack
@@ -147,6 +149,8 @@ def read_OffsetDeleteRequestTopic_0(view: memoryview, at: int) -> tuple[OffsetDe
 def write_OffsetDeleteRequestTopic_0(it: OffsetDeleteRequestTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetDeleteRequestTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -185,6 +189,8 @@ def read_OffsetDeleteRequest_0(view: memoryview, at: int) -> tuple[OffsetDeleteR
 def write_OffsetDeleteRequest_0(it: OffsetDeleteRequest, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetDeleteRequest.group_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -234,6 +240,8 @@ def read_OffsetDeleteResponseTopic_0(view: memoryview, at: int) -> tuple[OffsetD
 def write_OffsetDeleteResponseTopic_0(it: OffsetDeleteResponseTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetDeleteResponseTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -18,6 +19,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -241,6 +243,8 @@ def read_OffsetFetchRequestTopic_1(view: memoryview, at: int) -> tuple[OffsetFet
 def write_OffsetFetchRequestTopic_1(it: OffsetFetchRequestTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetFetchRequestTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partition_indexes)
@@ -287,6 +291,8 @@ def write_OffsetFetchRequest_1(it: OffsetFetchRequest, out: bytearray, splices: 
         raise no_place("OffsetFetchRequest.require_stable")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetFetchRequest.group_id")
     out += pack_h(n)
     out += raw
     if it.topics is None:
@@ -335,6 +341,8 @@ def write_OffsetFetchRequest_2(it: OffsetFetchRequest, out: bytearray, splices: 
         raise no_place("OffsetFetchRequest.require_stable")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetFetchRequest.group_id")
     out += pack_h(n)
     out += raw
     if it.topics is None:
@@ -354,6 +362,8 @@ def read_OffsetFetchRequestTopic_6(view: memoryview, at: int) -> tuple[OffsetFet
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -390,6 +400,8 @@ def write_OffsetFetchRequestTopic_6(it: OffsetFetchRequestTopic, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partition_indexes) + 1
@@ -413,6 +425,8 @@ def read_OffsetFetchRequest_6(view: memoryview, at: int) -> tuple[OffsetFetchReq
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -454,6 +468,8 @@ def write_OffsetFetchRequest_6(it: OffsetFetchRequest, out: bytearray, splices: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequest.group_id")
         write_uvarint(out, n)
     out += raw
     if it.topics is None:
@@ -478,6 +494,8 @@ def read_OffsetFetchRequest_7(view: memoryview, at: int) -> tuple[OffsetFetchReq
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -517,6 +535,8 @@ def write_OffsetFetchRequest_7(it: OffsetFetchRequest, out: bytearray, splices: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequest.group_id")
         write_uvarint(out, n)
     out += raw
     if it.topics is None:
@@ -541,6 +561,8 @@ def read_OffsetFetchRequestTopics_8(view: memoryview, at: int) -> tuple[OffsetFe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestTopics.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -577,6 +599,8 @@ def write_OffsetFetchRequestTopics_8(it: OffsetFetchRequestTopics, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestTopics.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partition_indexes) + 1
@@ -600,6 +624,8 @@ def read_OffsetFetchRequestGroup_8(view: memoryview, at: int) -> tuple[OffsetFet
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -637,6 +663,8 @@ def write_OffsetFetchRequestGroup_8(it: OffsetFetchRequestGroup, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.group_id")
         write_uvarint(out, n)
     out += raw
     if it.topics is None:
@@ -703,6 +731,8 @@ def read_OffsetFetchRequestGroup_9(view: memoryview, at: int) -> tuple[OffsetFet
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -715,6 +745,8 @@ def read_OffsetFetchRequestGroup_9(view: memoryview, at: int) -> tuple[OffsetFet
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -752,6 +784,8 @@ def write_OffsetFetchRequestGroup_9(it: OffsetFetchRequestGroup, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.group_id")
         write_uvarint(out, n)
     out += raw
     if it.member_id is None:
@@ -763,6 +797,8 @@ def write_OffsetFetchRequestGroup_9(it: OffsetFetchRequestGroup, out: bytearray)
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.member_id")
         write_uvarint(out, n)
     out += raw
     if it.topics is None:
@@ -870,6 +906,8 @@ def read_OffsetFetchRequestGroup_10(view: memoryview, at: int) -> tuple[OffsetFe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -882,6 +920,8 @@ def read_OffsetFetchRequestGroup_10(view: memoryview, at: int) -> tuple[OffsetFe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -919,6 +959,8 @@ def write_OffsetFetchRequestGroup_10(it: OffsetFetchRequestGroup, out: bytearray
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.group_id")
         write_uvarint(out, n)
     out += raw
     if it.member_id is None:
@@ -930,6 +972,8 @@ def write_OffsetFetchRequestGroup_10(it: OffsetFetchRequestGroup, out: bytearray
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchRequestGroup.member_id")
         write_uvarint(out, n)
     out += raw
     if it.topics is None:
@@ -1016,6 +1060,8 @@ def write_OffsetFetchResponsePartition_1(it: OffsetFetchResponsePartition, out: 
     else:
         raw = it.metadata.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetFetchResponsePartition.metadata")
     out += pack_iqh(it.partition_index, it.committed_offset, n)
     out += raw
     out += pack_h(it.error_code)
@@ -1051,6 +1097,8 @@ def read_OffsetFetchResponseTopic_1(view: memoryview, at: int) -> tuple[OffsetFe
 def write_OffsetFetchResponseTopic_1(it: OffsetFetchResponseTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetFetchResponseTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -1174,6 +1222,8 @@ def write_OffsetFetchResponsePartition_5(it: OffsetFetchResponsePartition, out: 
     else:
         raw = it.metadata.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetFetchResponsePartition.metadata")
     out += pack_iqih(it.partition_index, it.committed_offset, it.committed_leader_epoch, n)
     out += raw
     out += pack_h(it.error_code)
@@ -1209,6 +1259,8 @@ def read_OffsetFetchResponseTopic_5(view: memoryview, at: int) -> tuple[OffsetFe
 def write_OffsetFetchResponseTopic_5(it: OffsetFetchResponseTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetFetchResponseTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -1254,6 +1306,8 @@ def read_OffsetFetchResponsePartition_6(view: memoryview, at: int) -> tuple[Offs
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponsePartition.metadata")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1281,6 +1335,8 @@ def write_OffsetFetchResponsePartition_6(it: OffsetFetchResponsePartition, out: 
     if n < 128:
         out += pack_iqiB(it.partition_index, it.committed_offset, it.committed_leader_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponsePartition.metadata")
         out += pack_iqi(it.partition_index, it.committed_offset, it.committed_leader_epoch)
         write_uvarint(out, n)
     out += raw
@@ -1294,6 +1350,8 @@ def read_OffsetFetchResponseTopic_6(view: memoryview, at: int) -> tuple[OffsetFe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponseTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1331,6 +1389,8 @@ def write_OffsetFetchResponseTopic_6(it: OffsetFetchResponseTopic, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponseTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -1391,6 +1451,8 @@ def read_OffsetFetchResponsePartitions_8(view: memoryview, at: int) -> tuple[Off
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponsePartitions.metadata")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1418,6 +1480,8 @@ def write_OffsetFetchResponsePartitions_8(it: OffsetFetchResponsePartitions, out
     if n < 128:
         out += pack_iqiB(it.partition_index, it.committed_offset, it.committed_leader_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponsePartitions.metadata")
         out += pack_iqi(it.partition_index, it.committed_offset, it.committed_leader_epoch)
         write_uvarint(out, n)
     out += raw
@@ -1432,6 +1496,8 @@ def read_OffsetFetchResponseTopics_8(view: memoryview, at: int) -> tuple[OffsetF
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponseTopics.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1469,6 +1535,8 @@ def write_OffsetFetchResponseTopics_8(it: OffsetFetchResponseTopics, out: bytear
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponseTopics.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -1488,6 +1556,8 @@ def read_OffsetFetchResponseGroup_8(view: memoryview, at: int) -> tuple[OffsetFe
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponseGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1525,6 +1595,8 @@ def write_OffsetFetchResponseGroup_8(it: OffsetFetchResponseGroup, out: bytearra
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponseGroup.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -1625,6 +1697,8 @@ def read_OffsetFetchResponseGroup_10(view: memoryview, at: int) -> tuple[OffsetF
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponseGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1662,6 +1736,8 @@ def write_OffsetFetchResponseGroup_10(it: OffsetFetchResponseGroup, out: bytearr
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetFetchResponseGroup.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1

@@ -6,12 +6,14 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -164,6 +166,8 @@ def read_OffsetForLeaderTopic_2(view: memoryview, at: int) -> tuple[OffsetForLea
 def write_OffsetForLeaderTopic_2(it: OffsetForLeaderTopic, out: bytearray) -> None:
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetForLeaderTopic.topic")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -243,6 +247,8 @@ def read_OffsetForLeaderTopic_4(view: memoryview, at: int) -> tuple[OffsetForLea
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetForLeaderTopic.topic")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -280,6 +286,8 @@ def write_OffsetForLeaderTopic_4(it: OffsetForLeaderTopic, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetForLeaderTopic.topic")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -371,6 +379,8 @@ def read_OffsetForLeaderTopicResult_2(view: memoryview, at: int) -> tuple[Offset
 def write_OffsetForLeaderTopicResult_2(it: OffsetForLeaderTopicResult, out: bytearray) -> None:
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("OffsetForLeaderTopicResult.topic")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -425,6 +435,8 @@ def read_OffsetForLeaderTopicResult_4(view: memoryview, at: int) -> tuple[Offset
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetForLeaderTopicResult.topic")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -462,6 +474,8 @@ def write_OffsetForLeaderTopicResult_4(it: OffsetForLeaderTopicResult, out: byte
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("OffsetForLeaderTopicResult.topic")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1

@@ -5,12 +5,14 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -42,6 +44,8 @@ def read_DefaultPrincipalData_0(view: memoryview, at: int) -> tuple[DefaultPrinc
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DefaultPrincipalData.type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -54,6 +58,8 @@ def read_DefaultPrincipalData_0(view: memoryview, at: int) -> tuple[DefaultPrinc
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DefaultPrincipalData.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -77,6 +83,8 @@ def write_DefaultPrincipalData_0(it: DefaultPrincipalData, out: bytearray, splic
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DefaultPrincipalData.type")
         write_uvarint(out, n)
     out += raw
     raw = it.name.encode()
@@ -84,6 +92,8 @@ def write_DefaultPrincipalData_0(it: DefaultPrincipalData, out: bytearray, splic
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DefaultPrincipalData.name")
         write_uvarint(out, n)
     out += raw
     out += pack_t_(it.token_authenticated)

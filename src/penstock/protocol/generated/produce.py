@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
     wrong_size,
 )
@@ -264,6 +266,8 @@ def write_ProduceRequest_3(it: ProduceRequest, out: bytearray, splices: Splices 
     else:
         raw = it.transactional_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ProduceRequest.transactional_id")
     out += pack_h(n)
     out += raw
     n = len(it.topic_data)
@@ -271,6 +275,8 @@ def write_ProduceRequest_3(it: ProduceRequest, out: bytearray, splices: Splices 
     for topic_produce_data in it.topic_data:
         raw = topic_produce_data.name.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("TopicProduceData.name")
         out += pack_h(n)
         out += raw
         n = len(topic_produce_data.partition_data)
@@ -293,6 +299,8 @@ def read_ProduceRequest_9(view: memoryview, at: int) -> tuple[ProduceRequest, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ProduceRequest.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -319,6 +327,8 @@ def read_ProduceRequest_9(view: memoryview, at: int) -> tuple[ProduceRequest, in
             at += 1
             if n > 127:
                 n, at = read_uvarint(view, at - 1)
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("TopicProduceData.name")
             if n > 0:
                 end = at + n - 1
                 if end > size:
@@ -385,6 +395,8 @@ def write_ProduceRequest_9(it: ProduceRequest, out: bytearray, splices: Splices 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ProduceRequest.transactional_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topic_data) + 1
@@ -399,6 +411,8 @@ def write_ProduceRequest_9(it: ProduceRequest, out: bytearray, splices: Splices 
         if n < 128:
             out.append(n)
         else:
+            if n > STRING_SIZE_MAX + 1:
+                raise too_long("TopicProduceData.name")
             write_uvarint(out, n)
         out += raw
         n = len(topic_produce_data.partition_data) + 1
@@ -431,6 +445,8 @@ def read_ProduceRequest_13(view: memoryview, at: int) -> tuple[ProduceRequest, i
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ProduceRequest.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -511,6 +527,8 @@ def write_ProduceRequest_13(it: ProduceRequest, out: bytearray, splices: Splices
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ProduceRequest.transactional_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topic_data) + 1
@@ -600,6 +618,8 @@ def write_ProduceResponse_3(it: ProduceResponse, out: bytearray, splices: Splice
     for topic_produce_response in it.responses:
         raw = topic_produce_response.name.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("TopicProduceResponse.name")
         out += pack_h(n)
         out += raw
         n = len(topic_produce_response.partition_responses)
@@ -666,6 +686,8 @@ def write_ProduceResponse_5(it: ProduceResponse, out: bytearray, splices: Splice
     for topic_produce_response in it.responses:
         raw = topic_produce_response.name.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("TopicProduceResponse.name")
         out += pack_h(n)
         out += raw
         n = len(topic_produce_response.partition_responses)
@@ -759,6 +781,8 @@ def write_ProduceResponse_8(it: ProduceResponse, out: bytearray, splices: Splice
     for topic_produce_response in it.responses:
         raw = topic_produce_response.name.encode()
         n = len(raw)
+        if n > STRING_SIZE_MAX:
+            raise too_long("TopicProduceResponse.name")
         out += pack_h(n)
         out += raw
         n = len(topic_produce_response.partition_responses)
@@ -775,6 +799,8 @@ def write_ProduceResponse_8(it: ProduceResponse, out: bytearray, splices: Splice
                 else:
                     raw = batch_index_and_error_message.batch_index_error_message.encode()
                     n = len(raw)
+                if n > STRING_SIZE_MAX:
+                    raise too_long("BatchIndexAndErrorMessage.batch_index_error_message")
                 out += pack_ih(batch_index_and_error_message.batch_index, n)
                 out += raw
             if partition_produce_response.error_message is None:
@@ -783,6 +809,8 @@ def write_ProduceResponse_8(it: ProduceResponse, out: bytearray, splices: Splice
             else:
                 raw = partition_produce_response.error_message.encode()
                 n = len(raw)
+            if n > STRING_SIZE_MAX:
+                raise too_long("PartitionProduceResponse.error_message")
             out += pack_h(n)
             out += raw
     out += pack_i(it.throttle_time_ms)
@@ -810,6 +838,8 @@ def read_ProduceResponse_9(view: memoryview, at: int) -> tuple[ProduceResponse, 
             at += 1
             if n > 127:
                 n, at = read_uvarint(view, at - 1)
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("TopicProduceResponse.name")
             if n > 0:
                 end = at + n - 1
                 if end > size:
@@ -849,6 +879,8 @@ def read_ProduceResponse_9(view: memoryview, at: int) -> tuple[ProduceResponse, 
                             at += 5
                             if n > 127:
                                 n, at = read_uvarint(view, at - 1)
+                                if n > STRING_SIZE_MAX + 1:
+                                    raise too_long("BatchIndexAndErrorMessage.batch_index_error_message")
                             if n > 0:
                                 end = at + n - 1
                                 if end > size:
@@ -868,6 +900,8 @@ def read_ProduceResponse_9(view: memoryview, at: int) -> tuple[ProduceResponse, 
                     at += 1
                     if n > 127:
                         n, at = read_uvarint(view, at - 1)
+                        if n > STRING_SIZE_MAX + 1:
+                            raise too_long("PartitionProduceResponse.error_message")
                     if n > 0:
                         end = at + n - 1
                         if end > size:
@@ -913,6 +947,8 @@ def write_ProduceResponse_9(it: ProduceResponse, out: bytearray, splices: Splice
         if n < 128:
             out.append(n)
         else:
+            if n > STRING_SIZE_MAX + 1:
+                raise too_long("TopicProduceResponse.name")
             write_uvarint(out, n)
         out += raw
         n = len(topic_produce_response.partition_responses) + 1
@@ -939,6 +975,8 @@ def write_ProduceResponse_9(it: ProduceResponse, out: bytearray, splices: Splice
                 if n < 128:
                     out += pack_iB(batch_index_and_error_message.batch_index, n)
                 else:
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("BatchIndexAndErrorMessage.batch_index_error_message")
                     out += pack_i(batch_index_and_error_message.batch_index)
                     write_uvarint(out, n)
                 out += raw
@@ -952,6 +990,8 @@ def write_ProduceResponse_9(it: ProduceResponse, out: bytearray, splices: Splice
             if n < 128:
                 out.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("PartitionProduceResponse.error_message")
                 write_uvarint(out, n)
             out += raw
             out.append(0)
@@ -981,6 +1021,8 @@ def read_NodeEndpoint_10(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -993,6 +1035,8 @@ def read_NodeEndpoint_10(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1016,6 +1060,8 @@ def write_NodeEndpoint_10(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw
@@ -1028,6 +1074,8 @@ def write_NodeEndpoint_10(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.port, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.rack")
         out += pack_i(it.port)
         write_uvarint(out, n)
     out += raw
@@ -1056,6 +1104,8 @@ def read_ProduceResponse_10(view: memoryview, at: int) -> tuple[ProduceResponse,
             at += 1
             if n > 127:
                 n, at = read_uvarint(view, at - 1)
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("TopicProduceResponse.name")
             if n > 0:
                 end = at + n - 1
                 if end > size:
@@ -1095,6 +1145,8 @@ def read_ProduceResponse_10(view: memoryview, at: int) -> tuple[ProduceResponse,
                             at += 5
                             if n > 127:
                                 n, at = read_uvarint(view, at - 1)
+                                if n > STRING_SIZE_MAX + 1:
+                                    raise too_long("BatchIndexAndErrorMessage.batch_index_error_message")
                             if n > 0:
                                 end = at + n - 1
                                 if end > size:
@@ -1114,6 +1166,8 @@ def read_ProduceResponse_10(view: memoryview, at: int) -> tuple[ProduceResponse,
                     at += 1
                     if n > 127:
                         n, at = read_uvarint(view, at - 1)
+                        if n > STRING_SIZE_MAX + 1:
+                            raise too_long("PartitionProduceResponse.error_message")
                     if n > 0:
                         end = at + n - 1
                         if end > size:
@@ -1192,6 +1246,8 @@ def write_ProduceResponse_10(it: ProduceResponse, out: bytearray, splices: Splic
         if n < 128:
             out.append(n)
         else:
+            if n > STRING_SIZE_MAX + 1:
+                raise too_long("TopicProduceResponse.name")
             write_uvarint(out, n)
         out += raw
         n = len(topic_produce_response.partition_responses) + 1
@@ -1216,6 +1272,8 @@ def write_ProduceResponse_10(it: ProduceResponse, out: bytearray, splices: Splic
                 if n < 128:
                     out += pack_iB(batch_index_and_error_message.batch_index, n)
                 else:
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("BatchIndexAndErrorMessage.batch_index_error_message")
                     out += pack_i(batch_index_and_error_message.batch_index)
                     write_uvarint(out, n)
                 out += raw
@@ -1229,6 +1287,8 @@ def write_ProduceResponse_10(it: ProduceResponse, out: bytearray, splices: Splic
             if n < 128:
                 out.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("PartitionProduceResponse.error_message")
                 write_uvarint(out, n)
             out += raw
             if partition_produce_response.current_leader is None:
@@ -1318,6 +1378,8 @@ def read_ProduceResponse_13(view: memoryview, at: int) -> tuple[ProduceResponse,
                             at += 5
                             if n > 127:
                                 n, at = read_uvarint(view, at - 1)
+                                if n > STRING_SIZE_MAX + 1:
+                                    raise too_long("BatchIndexAndErrorMessage.batch_index_error_message")
                             if n > 0:
                                 end = at + n - 1
                                 if end > size:
@@ -1337,6 +1399,8 @@ def read_ProduceResponse_13(view: memoryview, at: int) -> tuple[ProduceResponse,
                     at += 1
                     if n > 127:
                         n, at = read_uvarint(view, at - 1)
+                        if n > STRING_SIZE_MAX + 1:
+                            raise too_long("PartitionProduceResponse.error_message")
                     if n > 0:
                         end = at + n - 1
                         if end > size:
@@ -1433,6 +1497,8 @@ def write_ProduceResponse_13(it: ProduceResponse, out: bytearray, splices: Splic
                 if n < 128:
                     out += pack_iB(batch_index_and_error_message.batch_index, n)
                 else:
+                    if n > STRING_SIZE_MAX + 1:
+                        raise too_long("BatchIndexAndErrorMessage.batch_index_error_message")
                     out += pack_i(batch_index_and_error_message.batch_index)
                     write_uvarint(out, n)
                 out += raw
@@ -1446,6 +1512,8 @@ def write_ProduceResponse_13(it: ProduceResponse, out: bytearray, splices: Splic
             if n < 128:
                 out.append(n)
             else:
+                if n > STRING_SIZE_MAX + 1:
+                    raise too_long("PartitionProduceResponse.error_message")
                 write_uvarint(out, n)
             out += raw
             if partition_produce_response.current_leader is None:

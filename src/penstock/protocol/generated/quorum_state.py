@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -85,6 +87,8 @@ def read_QuorumStateData_0(view: memoryview, at: int) -> tuple[QuorumStateData, 
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("QuorumStateData.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -124,6 +128,8 @@ def write_QuorumStateData_0(it: QuorumStateData, out: bytearray, splices: Splice
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("QuorumStateData.cluster_id")
         write_uvarint(out, n)
     out += raw
     if it.current_voters is None:

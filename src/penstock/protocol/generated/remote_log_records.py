@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
     wrong_size,
 )
@@ -256,6 +258,8 @@ def read_RemoteLogSegmentMetadataRecordTopicIdPartitionEntry_0(view: memoryview,
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoteLogSegmentMetadataRecordTopicIdPartitionEntry.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -279,6 +283,8 @@ def write_RemoteLogSegmentMetadataRecordTopicIdPartitionEntry_0(it: RemoteLogSeg
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoteLogSegmentMetadataRecordTopicIdPartitionEntry.name")
         write_uvarint(out, n)
     out += raw
     out += pack_ui_(it.id, it.partition)
@@ -415,6 +421,8 @@ def read_RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry_0(view: memor
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -438,6 +446,8 @@ def write_RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry_0(it: Remote
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoteLogSegmentMetadataUpdateRecordTopicIdPartitionEntry.name")
         write_uvarint(out, n)
     out += raw
     out += pack_ui_(it.id, it.partition)
@@ -510,6 +520,8 @@ def read_RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry_0(view: memory
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -533,6 +545,8 @@ def write_RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry_0(it: RemoteP
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemotePartitionDeleteMetadataRecordTopicIdPartitionEntry.name")
         write_uvarint(out, n)
     out += raw
     out += pack_ui_(it.id, it.partition)

@@ -5,12 +5,14 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
     new,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -64,6 +66,8 @@ def read_RemoveRaftVoterRequest_0(view: memoryview, at: int) -> tuple[RemoveRaft
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoveRaftVoterRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -91,6 +95,8 @@ def write_RemoveRaftVoterRequest_0(it: RemoveRaftVoterRequest, out: bytearray, s
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoveRaftVoterRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     out += pack_iu_(it.voter_id, it.voter_directory_id)
@@ -103,6 +109,8 @@ def read_RemoveRaftVoterResponse_0(view: memoryview, at: int) -> tuple[RemoveRaf
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoveRaftVoterResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -130,6 +138,8 @@ def write_RemoveRaftVoterResponse_0(it: RemoveRaftVoterResponse, out: bytearray,
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("RemoveRaftVoterResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -5,12 +5,14 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -153,6 +155,8 @@ def write_SaslAuthenticateResponse_0(it: SaslAuthenticateResponse, out: bytearra
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SaslAuthenticateResponse.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.auth_bytes
@@ -196,6 +200,8 @@ def write_SaslAuthenticateResponse_1(it: SaslAuthenticateResponse, out: bytearra
     else:
         raw = it.error_message.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SaslAuthenticateResponse.error_message")
     out += pack_hh(it.error_code, n)
     out += raw
     raw = it.auth_bytes
@@ -212,6 +218,8 @@ def read_SaslAuthenticateResponse_2(view: memoryview, at: int) -> tuple[SaslAuth
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SaslAuthenticateResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -251,6 +259,8 @@ def write_SaslAuthenticateResponse_2(it: SaslAuthenticateResponse, out: bytearra
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SaslAuthenticateResponse.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,11 +6,13 @@ from struct import Struct
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     null_refused,
     read_strings,
+    too_long,
     write_string,
 )
 
@@ -69,6 +71,8 @@ def read_SaslHandshakeRequest_0(view: memoryview, at: int) -> tuple[SaslHandshak
 def write_SaslHandshakeRequest_0(it: SaslHandshakeRequest, out: bytearray, splices: Splices | None) -> None:
     raw = it.mechanism.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SaslHandshakeRequest.mechanism")
     out += pack_h(n)
     out += raw
 

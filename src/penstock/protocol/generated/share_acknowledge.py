@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -15,6 +16,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -302,6 +304,8 @@ def read_ShareAcknowledgeRequest_1(view: memoryview, at: int) -> tuple[ShareAckn
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -314,6 +318,8 @@ def read_ShareAcknowledgeRequest_1(view: memoryview, at: int) -> tuple[ShareAckn
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -357,6 +363,8 @@ def write_ShareAcknowledgeRequest_1(it: ShareAcknowledgeRequest, out: bytearray,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeRequest.group_id")
         write_uvarint(out, n)
     out += raw
     if it.member_id is None:
@@ -368,6 +376,8 @@ def write_ShareAcknowledgeRequest_1(it: ShareAcknowledgeRequest, out: bytearray,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeRequest.member_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -388,6 +398,8 @@ def read_ShareAcknowledgeRequest_2(view: memoryview, at: int) -> tuple[ShareAckn
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -400,6 +412,8 @@ def read_ShareAcknowledgeRequest_2(view: memoryview, at: int) -> tuple[ShareAckn
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -441,6 +455,8 @@ def write_ShareAcknowledgeRequest_2(it: ShareAcknowledgeRequest, out: bytearray,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeRequest.group_id")
         write_uvarint(out, n)
     out += raw
     if it.member_id is None:
@@ -452,6 +468,8 @@ def write_ShareAcknowledgeRequest_2(it: ShareAcknowledgeRequest, out: bytearray,
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeRequest.member_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -487,6 +505,8 @@ def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionData.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -515,6 +535,8 @@ def write_PartitionData_1(it: PartitionData, out: bytearray) -> None:
     if n < 128:
         out += pack_ihB(it.partition_index, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionData.error_message")
         out += pack_ih(it.partition_index, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -567,6 +589,8 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -579,6 +603,8 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -602,6 +628,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw
@@ -614,6 +642,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.port, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.rack")
         out += pack_i(it.port)
         write_uvarint(out, n)
     out += raw
@@ -628,6 +658,8 @@ def read_ShareAcknowledgeResponse_1(view: memoryview, at: int) -> tuple[ShareAck
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -683,6 +715,8 @@ def write_ShareAcknowledgeResponse_1(it: ShareAcknowledgeResponse, out: bytearra
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -710,6 +744,8 @@ def read_ShareAcknowledgeResponse_2(view: memoryview, at: int) -> tuple[ShareAck
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -765,6 +801,8 @@ def write_ShareAcknowledgeResponse_2(it: ShareAcknowledgeResponse, out: bytearra
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareAcknowledgeResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

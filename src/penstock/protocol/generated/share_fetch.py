@@ -9,6 +9,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Buffer,
@@ -21,6 +22,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_records,
     write_uvarint,
@@ -407,6 +409,8 @@ def read_ShareFetchRequest_1(view: memoryview, at: int) -> tuple[ShareFetchReque
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -419,6 +423,8 @@ def read_ShareFetchRequest_1(view: memoryview, at: int) -> tuple[ShareFetchReque
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -476,6 +482,8 @@ def write_ShareFetchRequest_1(it: ShareFetchRequest, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchRequest.group_id")
         write_uvarint(out, n)
     out += raw
     if it.member_id is None:
@@ -487,6 +495,8 @@ def write_ShareFetchRequest_1(it: ShareFetchRequest, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchRequest.member_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -514,6 +524,8 @@ def read_ShareFetchRequest_2(view: memoryview, at: int) -> tuple[ShareFetchReque
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -526,6 +538,8 @@ def read_ShareFetchRequest_2(view: memoryview, at: int) -> tuple[ShareFetchReque
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -581,6 +595,8 @@ def write_ShareFetchRequest_2(it: ShareFetchRequest, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchRequest.group_id")
         write_uvarint(out, n)
     out += raw
     if it.member_id is None:
@@ -592,6 +608,8 @@ def write_ShareFetchRequest_2(it: ShareFetchRequest, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchRequest.member_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -649,6 +667,8 @@ def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionData.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -661,6 +681,8 @@ def read_PartitionData_1(view: memoryview, at: int) -> tuple[PartitionData, int]
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionData.acknowledge_error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -715,6 +737,8 @@ def write_PartitionData_1(it: PartitionData, out: bytearray, splices: Splices | 
     if n < 128:
         out += pack_ihB(it.partition_index, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionData.error_message")
         out += pack_ih(it.partition_index, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -727,6 +751,8 @@ def write_PartitionData_1(it: PartitionData, out: bytearray, splices: Splices | 
     if n < 128:
         out += pack_hB(it.acknowledge_error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionData.acknowledge_error_message")
         out += pack_h(it.acknowledge_error_code)
         write_uvarint(out, n)
     out += raw
@@ -796,6 +822,8 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -808,6 +836,8 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.rack")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -831,6 +861,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw
@@ -843,6 +875,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.port, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.rack")
         out += pack_i(it.port)
         write_uvarint(out, n)
     out += raw
@@ -856,6 +890,8 @@ def read_ShareFetchResponse_1(view: memoryview, at: int) -> tuple[ShareFetchResp
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -911,6 +947,8 @@ def write_ShareFetchResponse_1(it: ShareFetchResponse, out: bytearray, splices: 
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareFetchResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -18,6 +19,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -187,6 +189,8 @@ def read_TopicPartitions_1(view: memoryview, at: int) -> tuple[TopicPartitions, 
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartitions.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -223,6 +227,8 @@ def write_TopicPartitions_1(it: TopicPartitions, out: bytearray) -> None:
     if n < 128:
         out += pack_uB(it.topic_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartitions.topic_name")
         out += pack_u(it.topic_id)
         write_uvarint(out, n)
     out += raw
@@ -282,6 +288,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -294,6 +302,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -306,6 +316,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -318,6 +330,8 @@ def read_Member_1(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -351,6 +365,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.member_id")
         write_uvarint(out, n)
     out += raw
     if it.rack_id is None:
@@ -362,6 +378,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.rack_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -369,6 +387,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_id")
         out += pack_i(it.member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -377,6 +397,8 @@ def write_Member_1(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_host")
         write_uvarint(out, n)
     out += raw
     n = len(it.subscribed_topic_names) + 1
@@ -397,6 +419,8 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -409,6 +433,8 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -421,6 +447,8 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -433,6 +461,8 @@ def read_DescribedGroup_1(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.assignor_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -474,6 +504,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -482,6 +514,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.group_state.encode()
@@ -489,6 +523,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
         write_uvarint(out, n)
     out += raw
     raw = it.assignor_name.encode()
@@ -496,6 +532,8 @@ def write_DescribedGroup_1(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_iiB(it.group_epoch, it.assignment_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.assignor_name")
         out += pack_ii(it.group_epoch, it.assignment_epoch)
         write_uvarint(out, n)
     out += raw

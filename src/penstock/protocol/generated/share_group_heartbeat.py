@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     ZERO_UUID,
     Splices,
@@ -18,6 +19,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -115,6 +117,8 @@ def read_ShareGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[ShareG
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -127,6 +131,8 @@ def read_ShareGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[ShareG
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -139,6 +145,8 @@ def read_ShareGroupHeartbeatRequest_1(view: memoryview, at: int) -> tuple[ShareG
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -171,6 +179,8 @@ def write_ShareGroupHeartbeatRequest_1(it: ShareGroupHeartbeatRequest, out: byte
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -178,6 +188,8 @@ def write_ShareGroupHeartbeatRequest_1(it: ShareGroupHeartbeatRequest, out: byte
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatRequest.member_id")
         write_uvarint(out, n)
     out += raw
     if it.rack_id is None:
@@ -189,6 +201,8 @@ def write_ShareGroupHeartbeatRequest_1(it: ShareGroupHeartbeatRequest, out: byte
     if n < 128:
         out += pack_iB(it.member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatRequest.rack_id")
         out += pack_i(it.member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -289,6 +303,8 @@ def read_ShareGroupHeartbeatResponse_1(view: memoryview, at: int) -> tuple[Share
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -301,6 +317,8 @@ def read_ShareGroupHeartbeatResponse_1(view: memoryview, at: int) -> tuple[Share
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatResponse.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -334,6 +352,8 @@ def write_ShareGroupHeartbeatResponse_1(it: ShareGroupHeartbeatResponse, out: by
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -346,6 +366,8 @@ def write_ShareGroupHeartbeatResponse_1(it: ShareGroupHeartbeatResponse, out: by
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("ShareGroupHeartbeatResponse.member_id")
         write_uvarint(out, n)
     out += raw
     out += pack_ii(it.member_epoch, it.heartbeat_interval_ms)

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
     wrong_size,
 )
@@ -174,6 +176,8 @@ def read_ShareSnapshotKey_0(view: memoryview, at: int) -> tuple[ShareSnapshotKey
 def write_ShareSnapshotKey_0(it: ShareSnapshotKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareSnapshotKey.group_id")
     out += pack_h(n)
     out += raw
     out += pack_ui(it.topic_id, it.partition)
@@ -279,6 +283,8 @@ def read_ShareUpdateKey_0(view: memoryview, at: int) -> tuple[ShareUpdateKey, in
 def write_ShareUpdateKey_0(it: ShareUpdateKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("ShareUpdateKey.group_id")
     out += pack_h(n)
     out += raw
     out += pack_ui(it.topic_id, it.partition)

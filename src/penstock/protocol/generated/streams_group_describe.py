@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -298,6 +300,8 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -310,6 +314,8 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -333,6 +339,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.key")
         write_uvarint(out, n)
     out += raw
     raw = it.value.encode()
@@ -340,6 +348,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.value")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -352,6 +362,8 @@ def read_TopicInfo_0(view: memoryview, at: int) -> tuple[TopicInfo, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicInfo.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -389,6 +401,8 @@ def write_TopicInfo_0(it: TopicInfo, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicInfo.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.topic_configs) + 1
@@ -409,6 +423,8 @@ def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Subtopology.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -478,6 +494,8 @@ def write_Subtopology_0(it: Subtopology, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Subtopology.subtopology_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.source_topics) + 1
@@ -560,6 +578,8 @@ def read_Endpoint_0(view: memoryview, at: int) -> tuple[Endpoint, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Endpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -583,6 +603,8 @@ def write_Endpoint_0(it: Endpoint, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Endpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -595,6 +617,8 @@ def read_TaskOffset_0(view: memoryview, at: int) -> tuple[TaskOffset, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TaskOffset.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -618,6 +642,8 @@ def write_TaskOffset_0(it: TaskOffset, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TaskOffset.subtopology_id")
         write_uvarint(out, n)
     out += raw
     out += pack_iq_(it.partition, it.offset)
@@ -630,6 +656,8 @@ def read_TaskIds_0(view: memoryview, at: int) -> tuple[TaskIds, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TaskIds.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -666,6 +694,8 @@ def write_TaskIds_0(it: TaskIds, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TaskIds.subtopology_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -766,6 +796,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -778,6 +810,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -790,6 +824,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -802,6 +838,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -814,6 +852,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -826,6 +866,8 @@ def read_Member_0(view: memoryview, at: int) -> tuple[Member, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.process_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -899,6 +941,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.member_id")
         write_uvarint(out, n)
     out += raw
     if it.instance_id is None:
@@ -910,6 +954,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.member_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.instance_id")
         out += pack_i(it.member_epoch)
         write_uvarint(out, n)
     out += raw
@@ -922,6 +968,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.rack_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_id.encode()
@@ -929,6 +977,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_id")
         write_uvarint(out, n)
     out += raw
     raw = it.client_host.encode()
@@ -936,6 +986,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.client_host")
         write_uvarint(out, n)
     out += raw
     raw = it.process_id.encode()
@@ -943,6 +995,8 @@ def write_Member_0(it: Member, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.topology_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Member.process_id")
         out += pack_i(it.topology_epoch)
         write_uvarint(out, n)
     out += raw
@@ -984,6 +1038,8 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -996,6 +1052,8 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1008,6 +1066,8 @@ def read_DescribedGroup_0(view: memoryview, at: int) -> tuple[DescribedGroup, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1055,6 +1115,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -1063,6 +1125,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.group_state.encode()
@@ -1070,6 +1134,8 @@ def write_DescribedGroup_0(it: DescribedGroup, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("DescribedGroup.group_state")
         write_uvarint(out, n)
     out += raw
     out += pack_ii(it.group_epoch, it.assignment_epoch)

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_compact_string,
     write_numbers,
     write_uvarint,
@@ -329,6 +331,8 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.key")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -341,6 +345,8 @@ def read_KeyValue_0(view: memoryview, at: int) -> tuple[KeyValue, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.value")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -364,6 +370,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.key")
         write_uvarint(out, n)
     out += raw
     raw = it.value.encode()
@@ -371,6 +379,8 @@ def write_KeyValue_0(it: KeyValue, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("KeyValue.value")
         write_uvarint(out, n)
     out += raw
     out.append(0)
@@ -383,6 +393,8 @@ def read_TopicInfo_0(view: memoryview, at: int) -> tuple[TopicInfo, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicInfo.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -420,6 +432,8 @@ def write_TopicInfo_0(it: TopicInfo, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicInfo.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.topic_configs) + 1
@@ -504,6 +518,8 @@ def read_Subtopology_0(view: memoryview, at: int) -> tuple[Subtopology, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Subtopology.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -596,6 +612,8 @@ def write_Subtopology_0(it: Subtopology, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Subtopology.subtopology_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.source_topics) + 1
@@ -688,6 +706,8 @@ def read_StreamsGroupHeartbeatRequestTaskIds_0(view: memoryview, at: int) -> tup
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequestTaskIds.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -724,6 +744,8 @@ def write_StreamsGroupHeartbeatRequestTaskIds_0(it: StreamsGroupHeartbeatRequest
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequestTaskIds.subtopology_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -745,6 +767,8 @@ def read_StreamsGroupHeartbeatRequestEndpoint_0(view: memoryview, at: int) -> tu
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequestEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -768,6 +792,8 @@ def write_StreamsGroupHeartbeatRequestEndpoint_0(it: StreamsGroupHeartbeatReques
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequestEndpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -780,6 +806,8 @@ def read_TaskOffset_0(view: memoryview, at: int) -> tuple[TaskOffset, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TaskOffset.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -803,6 +831,8 @@ def write_TaskOffset_0(it: TaskOffset, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TaskOffset.subtopology_id")
         write_uvarint(out, n)
     out += raw
     out += pack_iq_(it.partition, it.offset)
@@ -815,6 +845,8 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -827,6 +859,8 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -839,6 +873,8 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -851,6 +887,8 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.rack_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -911,6 +949,8 @@ def read_StreamsGroupHeartbeatRequest_0(view: memoryview, at: int) -> tuple[Stre
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.process_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -982,6 +1022,8 @@ def write_StreamsGroupHeartbeatRequest_0(it: StreamsGroupHeartbeatRequest, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -989,6 +1031,8 @@ def write_StreamsGroupHeartbeatRequest_0(it: StreamsGroupHeartbeatRequest, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.member_id")
         write_uvarint(out, n)
     out += raw
     if it.instance_id is None:
@@ -1000,6 +1044,8 @@ def write_StreamsGroupHeartbeatRequest_0(it: StreamsGroupHeartbeatRequest, out: 
     if n < 128:
         out += pack_iiB(it.member_epoch, it.endpoint_information_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.instance_id")
         out += pack_ii(it.member_epoch, it.endpoint_information_epoch)
         write_uvarint(out, n)
     out += raw
@@ -1012,6 +1058,8 @@ def write_StreamsGroupHeartbeatRequest_0(it: StreamsGroupHeartbeatRequest, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.rack_id")
         write_uvarint(out, n)
     out += raw
     out += pack_i(it.rebalance_timeout_ms)
@@ -1062,6 +1110,8 @@ def write_StreamsGroupHeartbeatRequest_0(it: StreamsGroupHeartbeatRequest, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatRequest.process_id")
         write_uvarint(out, n)
     out += raw
     if it.user_endpoint is None:
@@ -1112,6 +1162,8 @@ def read_Status_0(view: memoryview, at: int) -> tuple[Status, int]:
     at += 2
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Status.status_detail")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1135,6 +1187,8 @@ def write_Status_0(it: Status, out: bytearray) -> None:
     if n < 128:
         out += pack_bB(it.status_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Status.status_detail")
         out += pack_b(it.status_code)
         write_uvarint(out, n)
     out += raw
@@ -1148,6 +1202,8 @@ def read_StreamsGroupHeartbeatResponseTaskIds_0(view: memoryview, at: int) -> tu
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatResponseTaskIds.subtopology_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1184,6 +1240,8 @@ def write_StreamsGroupHeartbeatResponseTaskIds_0(it: StreamsGroupHeartbeatRespon
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatResponseTaskIds.subtopology_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -1205,6 +1263,8 @@ def read_StreamsGroupHeartbeatResponseEndpoint_0(view: memoryview, at: int) -> t
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatResponseEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1228,6 +1288,8 @@ def write_StreamsGroupHeartbeatResponseEndpoint_0(it: StreamsGroupHeartbeatRespo
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatResponseEndpoint.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -1240,6 +1302,8 @@ def read_TopicPartition_0(view: memoryview, at: int) -> tuple[TopicPartition, in
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartition.topic")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1276,6 +1340,8 @@ def write_TopicPartition_0(it: TopicPartition, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TopicPartition.topic")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -1357,6 +1423,8 @@ def read_StreamsGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[Str
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1369,6 +1437,8 @@ def read_StreamsGroupHeartbeatResponse_0(view: memoryview, at: int) -> tuple[Str
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatResponse.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -1466,6 +1536,8 @@ def write_StreamsGroupHeartbeatResponse_0(it: StreamsGroupHeartbeatResponse, out
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -1474,6 +1546,8 @@ def write_StreamsGroupHeartbeatResponse_0(it: StreamsGroupHeartbeatResponse, out
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("StreamsGroupHeartbeatResponse.member_id")
         write_uvarint(out, n)
     out += raw
     if it.status is None:

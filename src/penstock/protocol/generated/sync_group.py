@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -122,6 +124,8 @@ def read_SyncGroupRequestAssignment_0(view: memoryview, at: int) -> tuple[SyncGr
 def write_SyncGroupRequestAssignment_0(it: SyncGroupRequestAssignment, out: bytearray) -> None:
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SyncGroupRequestAssignment.member_id")
     out += pack_h(n)
     out += raw
     raw = it.assignment
@@ -175,10 +179,14 @@ def write_SyncGroupRequest_0(it: SyncGroupRequest, out: bytearray, splices: Spli
         raise no_place("SyncGroupRequest.group_instance_id")
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SyncGroupRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SyncGroupRequest.member_id")
     out += pack_ih(it.generation_id, n)
     out += raw
     n = len(it.assignments)
@@ -239,10 +247,14 @@ def read_SyncGroupRequest_3(view: memoryview, at: int) -> tuple[SyncGroupRequest
 def write_SyncGroupRequest_3(it: SyncGroupRequest, out: bytearray, splices: Splices | None) -> None:
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SyncGroupRequest.group_id")
     out += pack_h(n)
     out += raw
     raw = it.member_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SyncGroupRequest.member_id")
     out += pack_ih(it.generation_id, n)
     out += raw
     if it.group_instance_id is None:
@@ -251,6 +263,8 @@ def write_SyncGroupRequest_3(it: SyncGroupRequest, out: bytearray, splices: Spli
     else:
         raw = it.group_instance_id.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("SyncGroupRequest.group_instance_id")
     out += pack_h(n)
     out += raw
     n = len(it.assignments)
@@ -266,6 +280,8 @@ def read_SyncGroupRequestAssignment_4(view: memoryview, at: int) -> tuple[SyncGr
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequestAssignment.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -301,6 +317,8 @@ def write_SyncGroupRequestAssignment_4(it: SyncGroupRequestAssignment, out: byte
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequestAssignment.member_id")
         write_uvarint(out, n)
     out += raw
     raw = it.assignment
@@ -322,6 +340,8 @@ def read_SyncGroupRequest_4(view: memoryview, at: int) -> tuple[SyncGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -334,6 +354,8 @@ def read_SyncGroupRequest_4(view: memoryview, at: int) -> tuple[SyncGroupRequest
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -346,6 +368,8 @@ def read_SyncGroupRequest_4(view: memoryview, at: int) -> tuple[SyncGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -383,6 +407,8 @@ def write_SyncGroupRequest_4(it: SyncGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -390,6 +416,8 @@ def write_SyncGroupRequest_4(it: SyncGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out += pack_iB(it.generation_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.member_id")
         out += pack_i(it.generation_id)
         write_uvarint(out, n)
     out += raw
@@ -402,6 +430,8 @@ def write_SyncGroupRequest_4(it: SyncGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.group_instance_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.assignments) + 1
@@ -421,6 +451,8 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -433,6 +465,8 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -445,6 +479,8 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -457,6 +493,8 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -469,6 +507,8 @@ def read_SyncGroupRequest_5(view: memoryview, at: int) -> tuple[SyncGroupRequest
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.protocol_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -506,6 +546,8 @@ def write_SyncGroupRequest_5(it: SyncGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -513,6 +555,8 @@ def write_SyncGroupRequest_5(it: SyncGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out += pack_iB(it.generation_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.member_id")
         out += pack_i(it.generation_id)
         write_uvarint(out, n)
     out += raw
@@ -525,6 +569,8 @@ def write_SyncGroupRequest_5(it: SyncGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.group_instance_id")
         write_uvarint(out, n)
     out += raw
     if it.protocol_type is None:
@@ -536,6 +582,8 @@ def write_SyncGroupRequest_5(it: SyncGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.protocol_type")
         write_uvarint(out, n)
     out += raw
     if it.protocol_name is None:
@@ -547,6 +595,8 @@ def write_SyncGroupRequest_5(it: SyncGroupRequest, out: bytearray, splices: Spli
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupRequest.protocol_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.assignments) + 1
@@ -655,6 +705,8 @@ def read_SyncGroupResponse_5(view: memoryview, at: int) -> tuple[SyncGroupRespon
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupResponse.protocol_type")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -667,6 +719,8 @@ def read_SyncGroupResponse_5(view: memoryview, at: int) -> tuple[SyncGroupRespon
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupResponse.protocol_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -706,6 +760,8 @@ def write_SyncGroupResponse_5(it: SyncGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupResponse.protocol_type")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -718,6 +774,8 @@ def write_SyncGroupResponse_5(it: SyncGroupResponse, out: bytearray, splices: Sp
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("SyncGroupResponse.protocol_name")
         write_uvarint(out, n)
     out += raw
     raw = it.assignment

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -17,6 +18,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
     wrong_size,
@@ -118,6 +120,8 @@ def read_TransactionLogKey_0(view: memoryview, at: int) -> tuple[TransactionLogK
 def write_TransactionLogKey_0(it: TransactionLogKey, out: bytearray, splices: Splices | None) -> None:
     raw = it.transactional_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TransactionLogKey.transactional_id")
     out += pack_h(n)
     out += raw
 
@@ -151,6 +155,8 @@ def read_PartitionsSchema_0(view: memoryview, at: int) -> tuple[PartitionsSchema
 def write_PartitionsSchema_0(it: PartitionsSchema, out: bytearray) -> None:
     raw = it.topic.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("PartitionsSchema.topic")
     out += pack_h(n)
     out += raw
     n = len(it.partition_ids)
@@ -211,6 +217,8 @@ def read_PartitionsSchema_1(view: memoryview, at: int) -> tuple[PartitionsSchema
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionsSchema.topic")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -247,6 +255,8 @@ def write_PartitionsSchema_1(it: PartitionsSchema, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionsSchema.topic")
         write_uvarint(out, n)
     out += raw
     n = len(it.partition_ids) + 1

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -165,6 +167,8 @@ def write_TxnOffsetCommitRequestPartition_0(it: TxnOffsetCommitRequestPartition,
     else:
         raw = it.committed_metadata.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitRequestPartition.committed_metadata")
     out += pack_iqh(it.partition_index, it.committed_offset, n)
     out += raw
 
@@ -199,6 +203,8 @@ def read_TxnOffsetCommitRequestTopic_0(view: memoryview, at: int) -> tuple[TxnOf
 def write_TxnOffsetCommitRequestTopic_0(it: TxnOffsetCommitRequestTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitRequestTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -256,10 +262,14 @@ def write_TxnOffsetCommitRequest_0(it: TxnOffsetCommitRequest, out: bytearray, s
         raise no_place("TxnOffsetCommitRequest.group_instance_id")
     raw = it.transactional_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitRequest.transactional_id")
     out += pack_h(n)
     out += raw
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitRequest.group_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -291,6 +301,8 @@ def write_TxnOffsetCommitRequestPartition_2(it: TxnOffsetCommitRequestPartition,
     else:
         raw = it.committed_metadata.encode()
         n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitRequestPartition.committed_metadata")
     out += pack_iqih(it.partition_index, it.committed_offset, it.committed_leader_epoch, n)
     out += raw
 
@@ -325,6 +337,8 @@ def read_TxnOffsetCommitRequestTopic_2(view: memoryview, at: int) -> tuple[TxnOf
 def write_TxnOffsetCommitRequestTopic_2(it: TxnOffsetCommitRequestTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitRequestTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -382,10 +396,14 @@ def write_TxnOffsetCommitRequest_2(it: TxnOffsetCommitRequest, out: bytearray, s
         raise no_place("TxnOffsetCommitRequest.group_instance_id")
     raw = it.transactional_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitRequest.transactional_id")
     out += pack_h(n)
     out += raw
     raw = it.group_id.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitRequest.group_id")
     out += pack_h(n)
     out += raw
     n = len(it.topics)
@@ -401,6 +419,8 @@ def read_TxnOffsetCommitRequestPartition_3(view: memoryview, at: int) -> tuple[T
     at += 17
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequestPartition.committed_metadata")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -428,6 +448,8 @@ def write_TxnOffsetCommitRequestPartition_3(it: TxnOffsetCommitRequestPartition,
     if n < 128:
         out += pack_iqiB(it.partition_index, it.committed_offset, it.committed_leader_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequestPartition.committed_metadata")
         out += pack_iqi(it.partition_index, it.committed_offset, it.committed_leader_epoch)
         write_uvarint(out, n)
     out += raw
@@ -441,6 +463,8 @@ def read_TxnOffsetCommitRequestTopic_3(view: memoryview, at: int) -> tuple[TxnOf
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequestTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -478,6 +502,8 @@ def write_TxnOffsetCommitRequestTopic_3(it: TxnOffsetCommitRequestTopic, out: by
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequestTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -497,6 +523,8 @@ def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetC
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequest.transactional_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -509,6 +537,8 @@ def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetC
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -521,6 +551,8 @@ def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetC
     at += 15
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequest.member_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -533,6 +565,8 @@ def read_TxnOffsetCommitRequest_3(view: memoryview, at: int) -> tuple[TxnOffsetC
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequest.group_instance_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -570,6 +604,8 @@ def write_TxnOffsetCommitRequest_3(it: TxnOffsetCommitRequest, out: bytearray, s
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequest.transactional_id")
         write_uvarint(out, n)
     out += raw
     raw = it.group_id.encode()
@@ -577,6 +613,8 @@ def write_TxnOffsetCommitRequest_3(it: TxnOffsetCommitRequest, out: bytearray, s
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequest.group_id")
         write_uvarint(out, n)
     out += raw
     raw = it.member_id.encode()
@@ -584,6 +622,8 @@ def write_TxnOffsetCommitRequest_3(it: TxnOffsetCommitRequest, out: bytearray, s
     if n < 128:
         out += pack_qhiB(it.producer_id, it.producer_epoch, it.generation_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequest.member_id")
         out += pack_qhi(it.producer_id, it.producer_epoch, it.generation_id)
         write_uvarint(out, n)
     out += raw
@@ -596,6 +636,8 @@ def write_TxnOffsetCommitRequest_3(it: TxnOffsetCommitRequest, out: bytearray, s
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitRequest.group_instance_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -649,6 +691,8 @@ def read_TxnOffsetCommitResponseTopic_0(view: memoryview, at: int) -> tuple[TxnO
 def write_TxnOffsetCommitResponseTopic_0(it: TxnOffsetCommitResponseTopic, out: bytearray) -> None:
     raw = it.name.encode()
     n = len(raw)
+    if n > STRING_SIZE_MAX:
+        raise too_long("TxnOffsetCommitResponseTopic.name")
     out += pack_h(n)
     out += raw
     n = len(it.partitions)
@@ -703,6 +747,8 @@ def read_TxnOffsetCommitResponseTopic_3(view: memoryview, at: int) -> tuple[TxnO
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitResponseTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -740,6 +786,8 @@ def write_TxnOffsetCommitResponseTopic_3(it: TxnOffsetCommitResponseTopic, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("TxnOffsetCommitResponseTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1

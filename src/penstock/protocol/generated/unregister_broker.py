@@ -5,11 +5,13 @@ from struct import Struct
 
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import (
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -74,6 +76,8 @@ def read_UnregisterBrokerResponse_0(view: memoryview, at: int) -> tuple[Unregist
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UnregisterBrokerResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -101,6 +105,8 @@ def write_UnregisterBrokerResponse_0(it: UnregisterBrokerResponse, out: bytearra
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UnregisterBrokerResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     Splices,
     cut_short,
     new,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -111,6 +113,8 @@ def read_FeatureUpdateKey_0(view: memoryview, at: int) -> tuple[FeatureUpdateKey
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FeatureUpdateKey.feature")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -136,6 +140,8 @@ def write_FeatureUpdateKey_0(it: FeatureUpdateKey, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FeatureUpdateKey.feature")
         write_uvarint(out, n)
     out += raw
     out += pack_ht_(it.max_version_level, it.allow_downgrade)
@@ -190,6 +196,8 @@ def read_FeatureUpdateKey_1(view: memoryview, at: int) -> tuple[FeatureUpdateKey
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FeatureUpdateKey.feature")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -215,6 +223,8 @@ def write_FeatureUpdateKey_1(it: FeatureUpdateKey, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("FeatureUpdateKey.feature")
         write_uvarint(out, n)
     out += raw
     out += pack_hb_(it.max_version_level, it.upgrade_type)
@@ -265,6 +275,8 @@ def read_UpdatableFeatureResult_0(view: memoryview, at: int) -> tuple[UpdatableF
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdatableFeatureResult.feature")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -277,6 +289,8 @@ def read_UpdatableFeatureResult_0(view: memoryview, at: int) -> tuple[UpdatableF
     at += 3
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdatableFeatureResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -300,6 +314,8 @@ def write_UpdatableFeatureResult_0(it: UpdatableFeatureResult, out: bytearray) -
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdatableFeatureResult.feature")
         write_uvarint(out, n)
     out += raw
     if it.error_message is None:
@@ -311,6 +327,8 @@ def write_UpdatableFeatureResult_0(it: UpdatableFeatureResult, out: bytearray) -
     if n < 128:
         out += pack_hB(it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdatableFeatureResult.error_message")
         out += pack_h(it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -324,6 +342,8 @@ def read_UpdateFeaturesResponse_0(view: memoryview, at: int) -> tuple[UpdateFeat
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdateFeaturesResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -365,6 +385,8 @@ def write_UpdateFeaturesResponse_0(it: UpdateFeaturesResponse, out: bytearray, s
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdateFeaturesResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw
@@ -386,6 +408,8 @@ def read_UpdateFeaturesResponse_2(view: memoryview, at: int) -> tuple[UpdateFeat
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdateFeaturesResponse.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -413,6 +437,8 @@ def write_UpdateFeaturesResponse_2(it: UpdateFeaturesResponse, out: bytearray, s
     if n < 128:
         out += pack_ihB(it.throttle_time_ms, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdateFeaturesResponse.error_message")
         out += pack_ih(it.throttle_time_ms, it.error_code)
         write_uvarint(out, n)
     out += raw

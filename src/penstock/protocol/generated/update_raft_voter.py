@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
     wrong_size,
 )
@@ -127,6 +129,8 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -139,6 +143,8 @@ def read_Listener_0(view: memoryview, at: int) -> tuple[Listener, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -162,6 +168,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.name")
         write_uvarint(out, n)
     out += raw
     raw = it.host.encode()
@@ -169,6 +177,8 @@ def write_Listener_0(it: Listener, out: bytearray) -> None:
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("Listener.host")
         write_uvarint(out, n)
     out += raw
     out += pack_H_(it.port)
@@ -196,6 +206,8 @@ def read_UpdateRaftVoterRequest_0(view: memoryview, at: int) -> tuple[UpdateRaft
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdateRaftVoterRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -238,6 +250,8 @@ def write_UpdateRaftVoterRequest_0(it: UpdateRaftVoterRequest, out: bytearray, s
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("UpdateRaftVoterRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.listeners) + 1
@@ -259,6 +273,8 @@ def read_CurrentLeader_0(view: memoryview, at: int) -> tuple[CurrentLeader, int]
     at += 9
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CurrentLeader.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -282,6 +298,8 @@ def write_CurrentLeader_0(it: CurrentLeader, out: bytearray) -> None:
     if n < 128:
         out += pack_iiB(it.leader_id, it.leader_epoch, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("CurrentLeader.host")
         out += pack_ii(it.leader_id, it.leader_epoch)
         write_uvarint(out, n)
     out += raw

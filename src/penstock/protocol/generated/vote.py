@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -14,6 +15,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
     wrong_size,
 )
@@ -184,6 +186,8 @@ def read_VoteRequestTopicData_0(view: memoryview, at: int) -> tuple[VoteRequestT
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequestTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -221,6 +225,8 @@ def write_VoteRequestTopicData_0(it: VoteRequestTopicData, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequestTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -241,6 +247,8 @@ def read_VoteRequest_0(view: memoryview, at: int) -> tuple[VoteRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -282,6 +290,8 @@ def write_VoteRequest_0(it: VoteRequest, out: bytearray, splices: Splices | None
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -319,6 +329,8 @@ def read_VoteRequestTopicData_1(view: memoryview, at: int) -> tuple[VoteRequestT
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequestTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -356,6 +368,8 @@ def write_VoteRequestTopicData_1(it: VoteRequestTopicData, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequestTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -375,6 +389,8 @@ def read_VoteRequest_1(view: memoryview, at: int) -> tuple[VoteRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -416,6 +432,8 @@ def write_VoteRequest_1(it: VoteRequest, out: bytearray, splices: Splices | None
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -451,6 +469,8 @@ def read_VoteRequestTopicData_2(view: memoryview, at: int) -> tuple[VoteRequestT
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequestTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -488,6 +508,8 @@ def write_VoteRequestTopicData_2(it: VoteRequestTopicData, out: bytearray) -> No
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequestTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -507,6 +529,8 @@ def read_VoteRequest_2(view: memoryview, at: int) -> tuple[VoteRequest, int]:
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequest.cluster_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -548,6 +572,8 @@ def write_VoteRequest_2(it: VoteRequest, out: bytearray, splices: Splices | None
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteRequest.cluster_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -583,6 +609,8 @@ def read_VoteResponseTopicData_0(view: memoryview, at: int) -> tuple[VoteRespons
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteResponseTopicData.topic_name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -620,6 +648,8 @@ def write_VoteResponseTopicData_0(it: VoteResponseTopicData, out: bytearray) -> 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("VoteResponseTopicData.topic_name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
@@ -680,6 +710,8 @@ def read_NodeEndpoint_1(view: memoryview, at: int) -> tuple[NodeEndpoint, int]:
     at += 5
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -703,6 +735,8 @@ def write_NodeEndpoint_1(it: NodeEndpoint, out: bytearray) -> None:
     if n < 128:
         out += pack_iB(it.node_id, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("NodeEndpoint.host")
         out += pack_i(it.node_id)
         write_uvarint(out, n)
     out += raw

@@ -6,6 +6,7 @@ from struct import Struct
 from penstock.protocol.message import Message, Part
 from penstock.protocol.primitives import (
     FRESH,
+    STRING_SIZE_MAX,
     ZERO_UUID,
     Splices,
     cut_short,
@@ -13,6 +14,7 @@ from penstock.protocol.primitives import (
     null_refused,
     read_uvarint,
     skip_tags,
+    too_long,
     write_uvarint,
 )
 
@@ -240,6 +242,8 @@ def read_WriteShareGroupStateRequest_0(view: memoryview, at: int) -> tuple[Write
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("WriteShareGroupStateRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -277,6 +281,8 @@ def write_WriteShareGroupStateRequest_0(it: WriteShareGroupStateRequest, out: by
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("WriteShareGroupStateRequest.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -372,6 +378,8 @@ def read_WriteShareGroupStateRequest_1(view: memoryview, at: int) -> tuple[Write
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("WriteShareGroupStateRequest.group_id")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -409,6 +417,8 @@ def write_WriteShareGroupStateRequest_1(it: WriteShareGroupStateRequest, out: by
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("WriteShareGroupStateRequest.group_id")
         write_uvarint(out, n)
     out += raw
     n = len(it.topics) + 1
@@ -428,6 +438,8 @@ def read_PartitionResult_0(view: memoryview, at: int) -> tuple[PartitionResult, 
     at += 7
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResult.error_message")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -455,6 +467,8 @@ def write_PartitionResult_0(it: PartitionResult, out: bytearray) -> None:
     if n < 128:
         out += pack_ihB(it.partition, it.error_code, n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("PartitionResult.error_message")
         out += pack_ih(it.partition, it.error_code)
         write_uvarint(out, n)
     out += raw

@@ -8,6 +8,7 @@ from penstock.protocol.primitives import (
     FRESH,
     INT32S_SHORT,
     PACK_INT32S,
+    STRING_SIZE_MAX,
     UNPACK_INT32S,
     Splices,
     cut_short,
@@ -16,6 +17,7 @@ from penstock.protocol.primitives import (
     read_numbers,
     read_uvarint,
     skip_tags,
+    too_long,
     write_numbers,
     write_uvarint,
 )
@@ -142,6 +144,8 @@ def read_WritableTxnMarkerTopic_1(view: memoryview, at: int) -> tuple[WritableTx
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("WritableTxnMarkerTopic.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -178,6 +182,8 @@ def write_WritableTxnMarkerTopic_1(it: WritableTxnMarkerTopic, out: bytearray) -
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("WritableTxnMarkerTopic.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partition_indexes) + 1
@@ -365,6 +371,8 @@ def read_WritableTxnMarkerTopicResult_1(view: memoryview, at: int) -> tuple[Writ
     at += 1
     if n > 127:
         n, at = read_uvarint(view, at - 1)
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("WritableTxnMarkerTopicResult.name")
     if n > 0:
         end = at + n - 1
         if end > size:
@@ -402,6 +410,8 @@ def write_WritableTxnMarkerTopicResult_1(it: WritableTxnMarkerTopicResult, out: 
     if n < 128:
         out.append(n)
     else:
+        if n > STRING_SIZE_MAX + 1:
+            raise too_long("WritableTxnMarkerTopicResult.name")
         write_uvarint(out, n)
     out += raw
     n = len(it.partitions) + 1
