@@ -52,6 +52,7 @@ def test_every_key_is_described_in_words_of_ours_and_has_a_status(key: ConfigKey
     [
         ("num.partitions", " 3 ", 3),
         ("num.partitions", "+3", 3),
+        ("num.partitions", "0" * 5000 + "3", 3),
         ("auto.create.topics.enable", "FALSE", False),
         ("log.cleaner.min.cleanable.ratio", "1e-1", 0.1),
         ("log.cleaner.io.max.bytes.per.second", "0x1.8p1", 3.0),
@@ -75,6 +76,7 @@ def test_a_text_becomes_a_value_of_the_keys_type(name: str, text: str, value: ob
     [
         ("num.partitions", "x", "expected a whole number of 32 bits"),
         ("num.partitions", "1_000", "expected a whole number of 32 bits"),
+        ("num.partitions", "9" * 5000, "expected a whole number of 32 bits"),
         ("num.partitions", "٣", "expected a whole number of 32 bits"),
         ("num.partitions", "0", "expected at least 1"),
         ("offsets.topic.replication.factor", "32768", "expected a whole number of 16 bits"),

@@ -72,5 +72,5 @@ def _check_match(entry: str) -> None:
         raise InvalidConfig(f"Invalid client match {entry}: {expected}", "match")
     try:
         re.compile(pattern.strip())
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise InvalidConfig(f"Invalid client match {entry}: {error}", "match") from error

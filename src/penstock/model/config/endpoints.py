@@ -43,7 +43,7 @@ class Listener(NamedTuple):
 
 # Patterns stay texts until first used: compiling them all would cost a start some milliseconds.
 _ENDPOINT = r"(\[[0-9a-zA-Z:.%]+\]|[0-9a-zA-Z\-._%]+):([0-9]{1,5})"
-_LISTENER = r"([^:/\s]+)://(\[[0-9a-zA-Z:.%]*\]|[0-9a-zA-Z\-._%:]*):(-?[0-9]+)"
+_LISTENER = r"([^:/\s]+)://(\[[0-9a-zA-Z:.%]*\]|[0-9a-zA-Z\-._%:]*):([0-9]{1,5})"
 _PORT_LAST = 65535
 
 
@@ -59,7 +59,7 @@ def voter_of(text: str) -> Voter | None:
     """ID@HOST:PORT; None if the text is something else."""
     number, at, address = text.partition("@")
     endpoint = endpoint_of(address)
-    if not at or endpoint is None or not re.fullmatch(r"[-+]?[0-9]+", number):
+    if not at or endpoint is None or not re.fullmatch(r"[-+]?[0-9]{1,10}", number):
         return None
     return Voter(int(number), endpoint.host, endpoint.port)
 
@@ -67,6 +67,6 @@ def voter_of(text: str) -> Voter | None:
 def listener_parts(text: str) -> tuple[str, str, int] | None:
     """Name in upper case, host and port of NAME://HOST:PORT; None if the text is none."""
     match = re.fullmatch(_LISTENER, text)
-    if match is None or not 0 <= int(match[3]) <= _PORT_LAST:
+    if match is None or int(match[3]) > _PORT_LAST:
         return None
     return match[1].upper(), match[2].strip("[]"), int(match[3])

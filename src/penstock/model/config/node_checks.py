@@ -6,6 +6,7 @@ keys' weight: who the node is, where it listens, then sizes and times.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -272,7 +273,7 @@ def _connections(config: NodeConfig) -> Iterator[Problem]:
         yield _problem(config, name, f"{name}=0 lets nobody in unless {key} names an exception.")
     for entry in overrides.split(",") if overrides else ():
         host, colon, count = entry.rpartition(":")
-        if not colon or not host.strip() or not count.strip().isdigit():
+        if not colon or not host.strip() or not re.fullmatch(r"[0-9]{1,9}", count.strip()):
             yield _problem(config, key, f"{key}: {entry.strip()!r}: expected HOST:COUNT.")
 
 

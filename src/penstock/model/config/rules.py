@@ -165,8 +165,8 @@ def _replicas(value: object) -> str:
 
 # ISO-8601 durations of days and time, as java.time.Duration reads them.
 _DURATION = (
-    r"(?i)([-+]?)P(?:([-+]?\d+)D)?"
-    r"(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?"
+    r"(?ai)([-+]?)P(?:([-+]?\d{1,12})D)?(T(?:([-+]?\d{1,12})H)?(?:([-+]?\d{1,12})M)?"
+    r"(?:([-+]?\d{1,12})(?:[.,](\d{0,9}))?S)?)?"
 )
 
 

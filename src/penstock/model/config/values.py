@@ -12,7 +12,7 @@ from penstock.model.config.rules import rule_of
 HIDDEN = "[hidden]"
 """Stands for a secret wherever one would be shown."""
 
-_INTEGER = r"[-+]?[0-9]+"
+_INTEGER = r"([-+]?)0*([0-9]{1,19})"
 _DOUBLE = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?[fFdD]?"
 _HEXADECIMAL = r"[-+]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][-+]?[0-9]+[fFdD]?"
 _NOT_FINITE = r"[-+]?(NaN|Infinity)"
@@ -43,8 +43,10 @@ def _typed(key: ConfigKey, text: str) -> object:
     kind = key.type
     bits = _INTEGER_BITS.get(kind)
     if bits is not None:
-        if re.fullmatch(_INTEGER, trimmed):
-            number = int(trimmed)
+        # int() has an error of its own for thousands of digits: keep them away from it.
+        match = re.fullmatch(_INTEGER, trimmed)
+        if match is not None:
+            number = int(match[1] + match[2])
             if -(1 << bits - 1) <= number < 1 << bits - 1:
                 return number
         raise bad_value(key.name, text, f"expected a whole number of {bits} bits")
@@ -68,8 +70,15 @@ def _double(key: ConfigKey, text: str, trimmed: str) -> float:
     if re.fullmatch(_NOT_FINITE, trimmed):
         return float(trimmed)
     if re.fullmatch(_HEXADECIMAL, trimmed):
-        return float.fromhex(trimmed.rstrip("fFdD"))
+        return _hexadecimal(trimmed)
     raise bad_value(key.name, text, "expected a number")
+
+
+def _hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text.rstrip("fFdD") if "p" in text.lower() else text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
 
 
 def text_of(key: ConfigKey, value: object) -> str | None:
