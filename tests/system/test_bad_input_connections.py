@@ -1,0 +1,139 @@
+"""Clients that connect and then misbehave: slow, silent, half gone, or far too many."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.oracle import wire
+from tests.oracle.nodes import Node
+from tests.oracle.wire import Wire
+from tests.system.conftest import Bystander
+
+IDLE_CONNECTIONS = 5000
+ALL_TOPICS = b"\xff\xff\xff\xff"
+
+
+def test_a_request_that_trickles_in_is_answered_while_others_are_served(
+    rude: Wire, bystander: Bystander
+) -> None:
+    for byte in wire.frame(wire.request(wire.METADATA, 1, ALL_TOPICS)):
+        rude.send(bytes([byte]))
+        bystander.check()
+    assert wire.Reader(rude.receive_frame()).int32() == 1
+
+
+def test_pipelined_requests_are_answered_in_order(rude: Wire, bystander: Bystander) -> None:
+    rude.send(
+        b"".join(
+            wire.frame(wire.request(wire.METADATA, 1, ALL_TOPICS, correlation))
+            for correlation in range(100)
+        )
+    )
+    answers = [wire.Reader(rude.receive_frame()).int32() for _ in range(100)]
+    assert answers == list(range(100))
+
+
+def test_half_a_request_and_a_closed_door_leaves_nothing_behind(
+    broker: Node, bystander: Bystander
+) -> None:
+    for _ in range(50):
+        with Wire(broker.port) as leaving:
+            leaving.send(wire.frame(wire.request(wire.METADATA, 1, ALL_TOPICS))[:11])
+    deadline = time.monotonic() + 10
+    while established(broker) > 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert established(broker) <= 1, "connections whose clients have gone are still held"
+
+
+def test_a_half_closed_connection_is_closed_by_the_broker(rude: Wire, bystander: Bystander) -> None:
+    rude.send(wire.frame(wire.request(wire.METADATA, 1, ALL_TOPICS))[:11])
+    rude.socket.shutdown(socket.SHUT_WR)
+    assert rude.closed_by_peer()
+
+
+def test_a_client_that_never_reads_its_answers_hurts_nobody(
+    rude: Wire, bystander: Bystander
+) -> None:
+    rude.socket.settimeout(2)
+    ask = wire.frame(wire.request(wire.METADATA, 1, ALL_TOPICS))
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        for _ in range(2000):  # the broker stops reading, or closes, long before this ends
+            rude.send(ask * 100)
+    before = time.monotonic()
+    bystander.check()
+    assert time.monotonic() - before < 5
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Let this process, and the brokers it starts, open as many files as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_five_thousand_idle_connections_leave_room_for_those_who_work(
+    many_files: None, make_node: Callable[..., Node]
+) -> None:
+    with make_node() as node, contextlib.ExitStack() as idle:
+        bystander = Bystander(node)
+        for _ in range(IDLE_CONNECTIONS):
+            idle.enter_context(socket.create_connection(("127.0.0.1", node.port), 30))
+        bystander.check()
+        with Wire(node.port) as newcomer:
+            assert bystander.topic in wire.metadata(newcomer)
+        assert established(node) >= IDLE_CONNECTIONS
+        idle.close()
+        deadline = time.monotonic() + 20
+        while established(node) > 10 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert established(node) <= 10
+        bystander.check()
+        bystander.connection.close()
+
+
+def test_an_idle_connection_is_reaped(make_node: Callable[..., Node]) -> None:
+    node = make_node(config={"connections.max.idle.ms": "1500"})
+    with node, Wire(node.port, 20) as silent:
+        wire.metadata(silent)
+        begin = time.monotonic()
+        assert silent.closed_by_peer()
+        assert 1 <= time.monotonic() - begin <= 15
+
+
+def test_connections_beyond_the_limit_of_an_address_are_closed(
+    make_node: Callable[..., Node],
+) -> None:
+    node = make_node(config={"max.connections.per.ip": "20"})
+    with node, contextlib.ExitStack() as held:
+        served: list[Wire] = []
+        for _ in range(40):
+            connection = held.enter_context(Wire(node.port, 5))
+            try:
+                wire.metadata(connection)
+            except ConnectionError:
+                continue
+            served.append(connection)
+        # Not 20 to the dot: what started the node, and the node itself, connect too.
+        assert 10 <= len(served) <= 20
+        for connection in served:
+            wire.metadata(connection)
+
+
+def established(node: Node) -> int:
+    """Connections that clients have to the node's port, as the kernel counts them."""
+    mine, count = f":{node.port:04X}", 0
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table) as lines:
+            for line in lines:
+                fields = line.split()
+                # 01 established, 08 close-wait: the client left and the broker has not.
+                count += fields[1].endswith(mine) and fields[3] in ("01", "08")
+    return count
