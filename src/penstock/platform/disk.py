@@ -147,7 +147,7 @@ class File:
 
     def rename(self, path: str) -> None:
         """Give the file another name in the same directory; an open descriptor stays good."""
-        os.rename(self.path, path)
+        self._disk.rename(self.path, path)
         self.path = path
 
     def release(self) -> None:

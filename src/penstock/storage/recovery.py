@@ -44,16 +44,18 @@ def load_log(
     On any thread, as long as nobody else uses the log yet. The log holds no descriptor afterwards.
     """
     files = finish_swaps(context, directory)
-    segments = _list_segments(context, directory, files, config, start, now)
+    segments = _list_segments(context, directory, files, start, now)
     scans: list[Scan] = []
-    end = segments[-1].base
-    first_scanned = end
+    trusted = len(segments) - 1
+    if not clean:
+        trusted = max(bisect_right(segments, recovery_point, key=base_of) - 1, 0)
+    for segment in segments[:trusted]:
+        _check_index_files(segment, files, config)
+    first_scanned = segments[trusted].base
     if clean:
         end = segments[-1].read_end()
     else:
-        at = max(bisect_right(segments, recovery_point, key=base_of) - 1, 0)
-        first_scanned = segments[at].base
-        segments, scans = _scan_from(context, segments, at, config)
+        segments, scans = _scan_from(context, segments, trusted, config)
         end = scans[-1].end
     if end < start:
         # The log start was moved past what survived: the records up to there were deleted.
@@ -140,7 +142,6 @@ def _list_segments(
     context: LogContext,
     directory: str,
     files: set[str],
-    config: LogConfig,
     start: int,
     now: int,
 ) -> list[Segment]:
@@ -168,8 +169,6 @@ def _list_segments(
     active = segments[-1]
     if not active.size and names.stem(active.base) + names.TIME_INDEX in files:
         active.index.offsets_written = active.index.times_written = 0
-    for segment in segments[:-1]:
-        _check_index_files(segment, files, config)
     return segments
 
 

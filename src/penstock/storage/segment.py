@@ -145,17 +145,24 @@ class Segment:
             self._index = None
 
     def rebuild_index(self, interval: int = 4096) -> SegmentIndex:
-        """The index as the batches themselves say it, written to the files."""
+        """The index as the batches themselves say it, written to the files.
+
+        Where the segment itself is rotten the index ends: what lies behind cannot be found, but
+        what lies before is served.
+        """
         index = SegmentIndex()
         last_entry = 0
         self.max_timestamp, self.max_timestamp_offset = -1, self.base
-        for position, head in self.heads(0):
-            last = head.base_offset + head.last_offset_delta
-            self.note_timestamp(head.max_timestamp, last)
-            if position - last_entry > interval:
-                index.add(last - self.base, position)
-                index.add_time(self.max_timestamp, self.max_timestamp_offset - self.base)
-                last_entry = position
+        try:
+            for position, head in self.heads(0):
+                last = head.base_offset + head.last_offset_delta
+                self.note_timestamp(head.max_timestamp, last)
+                if position - last_entry > interval:
+                    index.add(last - self.base, position)
+                    index.add_time(self.max_timestamp, self.max_timestamp_offset - self.base)
+                    last_entry = position
+        except CorruptSegment as error:
+            logger.error("%s", error)
         index.add_time(self.max_timestamp, self.max_timestamp_offset - self.base)
         self._index = index
         self.write_index()

@@ -212,7 +212,7 @@ class LogStore:
         path = f"{directory.path}/{key}"
         now = self.clock.now()
         try:
-            os.mkdir(path)
+            self.disk.mkdir(path)
             segment = Segment.create(self.disk, path, 0, now)
             metadata = checkpoints.format_partition_metadata(topic_id)
             self.disk.write_at(f"{path}/{names.PARTITION_METADATA}", metadata.encode(), 0)
