@@ -189,13 +189,12 @@ class Partition:
         head = check_batch(records, 0, len(records), config.message_max_bytes)
         if not isinstance(head, BatchHead):
             return Refused(head)
+        if head.attributes & TRANSACTIONAL:
+            # Nobody could end this transaction, and it would hold back every committed reader.
+            return Refused(ErrorCode.INVALID_TXN_STATE, "This node has no transaction coordinator")
         if head.producer_id >= 0:
             verdict = log.producers.check(
-                head.producer_id,
-                head.producer_epoch,
-                head.base_sequence,
-                head.last_sequence,
-                head.attributes & TRANSACTIONAL != 0,
+                head.producer_id, head.producer_epoch, head.base_sequence, head.last_sequence
             )
             if isinstance(verdict, Duplicate):
                 return Appended(

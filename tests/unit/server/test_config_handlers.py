@@ -338,6 +338,19 @@ async def test_a_change_that_is_refused_has_kafkas_error_and_changes_nothing(
     assert bench.image.configs == before.configs
 
 
+@pytest.mark.parametrize("kind", [TOPIC, BROKER, BROKER_LOGGER, GROUP, CLIENT_METRICS])
+async def test_an_answer_does_not_repeat_a_huge_question(bench: Any, kind: int) -> None:
+    name = {TOPIC: "orders", BROKER: "1", BROKER_LOGGER: "1"}.get(kind, "x")
+    huge = "x" * 100_000
+    for edit in ((huge, SET, "1"), (huge, APPEND, huge), ("retention.ms", SET, huge)):
+        error, message = await alter(bench, kind, name, edit, validate_only=True)
+        assert len(message or "") <= 1000
+        assert error != ErrorCode.NONE or kind == BROKER
+    error, message = await alter(bench, BROKER, huge, ("log.retention.ms", SET, "1"))
+    assert error == ErrorCode.INVALID_REQUEST
+    assert len(message or "") <= 1000
+
+
 async def test_the_same_key_twice_is_refused(bench: Any) -> None:
     error, _ = await alter(
         bench, TOPIC, "orders", ("retention.ms", SET, "1"), ("retention.ms", SET, "2")

@@ -39,8 +39,11 @@ def handle(
 def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
     partition = find_led(broker, topic, index)
     if isinstance(partition, ErrorCode):
+        unknown = topic not in broker.image.topics.by_name
         return PartitionResponse(
-            partition_index=index, error_code=partition, error_message=partition.message
+            partition_index=index,
+            error_code=partition,
+            error_message=partition.message if unknown else None,
         )
     return PartitionResponse(
         partition_index=index,

@@ -96,7 +96,9 @@ class _Reading:
     def _read(self, wanted: Wanted) -> PartitionData:
         partition = self.partition(wanted)
         if partition is None:
-            return self._failed(wanted, self.broker.why_not_hosted(*wanted.key))
+            answer = self._failed(wanted, self.broker.why_not_hosted(*wanted.key))
+            answer.aborted_transactions = []  # in Kafka not null here, for whatever reason
+            return answer
         if partition.offline:
             return self._failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
         error = partition.check_epoch(wanted.leader_epoch)

@@ -59,7 +59,8 @@ def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> ListOffse
                     _refused(item, ErrorCode.INVALID_REQUEST)
                     if asked[topic.name, item.partition_index] > 1
                     else _answer(broker, call, request, topic.name, item)
-                    for item in topic.partitions
+                    # One that is asked for twice is refused, and once is enough.
+                    for item in {item.partition_index: item for item in topic.partitions}.values()
                 ],
             )
             for topic in request.topics

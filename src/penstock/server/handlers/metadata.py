@@ -32,14 +32,38 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
+BY_ID_FROM = 12
+"""Versions 10 and 11 have room for topic ids in requests, and no use for them."""
+
+
 def handle(
     broker: Broker, call: Call, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Answer from the current image; create what is missing first, where that is allowed."""
+    if any(_is_invalid(topic, call.version) for topic in request.topics or ()):
+        return _refused(request)
     missing = _missing(broker, call, request)
     if missing:
         return _create_and_answer(broker, call, request, missing)
     return _answer(broker, call, request, {})
+
+
+def _is_invalid(topic: MetadataRequestTopic, version: int) -> bool:
+    """Neither name nor id, or an id in the versions that carry one without being able to use it."""
+    if topic.topic_id == ZERO_UUID:
+        return topic.name is None
+    return version < BY_ID_FROM
+
+
+def _refused(request: MetadataRequest) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in request.topics or ()
+        ]
+    )
 
 
 def _missing(broker: Broker, call: Call, request: MetadataRequest) -> list[str]:

@@ -36,6 +36,19 @@ ADMIN_CLIENT_ID = "__admin_client"
 
 _NOTHING = memoryview(b"")
 
+_BEFORE_THE_LOG = frozenset(
+    (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+)
+
 _Pending = list[tuple[PartitionProduceResponse, "asyncio.Future[ErrorCode]"]]
 
 
@@ -48,7 +61,7 @@ def handle(
     pending: _Pending = []
     now = broker.clock.now()
     for topic in request.topic_data:
-        answers = _append_topic(broker, call, acks, topic, now, pending)
+        answers = _append_topic(broker, call, request, topic, now, pending)
         response.responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -65,12 +78,13 @@ def handle(
 def _append_topic(
     broker: Broker,
     call: Call,
-    acks: int,
+    request: ProduceRequest,
     topic: TopicProduceData,
     now: int,
     pending: _Pending,
 ) -> list[PartitionProduceResponse]:
     answers: list[PartitionProduceResponse] = []
+    acks = request.acks
     by_id = call.version >= BY_ID_FROM
     for item in topic.partition_data:
         index = item.index
@@ -85,6 +99,9 @@ def _append_topic(
         refusal = _refusal(call, acks, partition)
         result = refusal or partition.append(item.records or _NOTHING, now)
         if isinstance(result, Refused):
+            if result.error == ErrorCode.INVALID_TXN_STATE and request.transactional_id is None:
+                # Without an id there is nothing that could allow a transaction.
+                result = Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             answers.append(_refused(index, partition, result))
             continue
         answer = PartitionProduceResponse(
@@ -116,13 +133,20 @@ def _refused(index: int, partition: Partition, refused: Refused) -> PartitionPro
         index=index,
         error_code=refused.error,
         base_offset=-1,
-        log_start_offset=partition.log.start if refused.record_errors or refused.message else -1,
+        log_start_offset=-1 if _hides_log_start(refused) else partition.log.start,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
             for at, why in refused.record_errors
         ],
         error_message=refused.message,
     )
+
+
+def _hides_log_start(refused: Refused) -> bool:
+    """Kafka tells where the log begins unless the batch never came so far as to meet the log."""
+    if refused.error == ErrorCode.INVALID_RECORD:
+        return not refused.record_errors
+    return refused.error in _BEFORE_THE_LOG
 
 
 def _close_on_error(response: ProduceResponse) -> None:
