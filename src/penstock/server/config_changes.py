@@ -13,6 +13,7 @@ from penstock.controller.decision import Refusal
 from penstock.metadata.configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from penstock.model.config.dynamic import validate_broker_config
 from penstock.model.config.layers import BrokerLayers
+from penstock.model.config.problems import REASON_LENGTH_MAX, shortened
 from penstock.model.errors import ErrorCode
 from penstock.server.topic_configs import EVERY_BROKER
 
@@ -75,7 +76,7 @@ def wrong_node(broker: Broker, name: str) -> Refusal | None:
     try:
         node_id = int(name)
     except ValueError:
-        return _invalid(f"Expected a broker's id, not {name!r}.")
+        return _invalid(f"Expected a broker's id, not {shortened(name)!r}.")
     if node_id != broker.node_id:
         return _invalid(f"This is broker {broker.node_id}: ask broker {name} about itself.")
     return None
@@ -108,7 +109,8 @@ async def decide(
         response = await broker.controller.handle(request.API_KEY, forwarded)
         for answer in response.responses:
             key = (answer.resource_type, answer.resource_name)
-            outcomes[key] = Refusal(ErrorCode(answer.error_code), answer.error_message)
+            message = answer.error_message and shortened(answer.error_message, REASON_LENGTH_MAX)
+            outcomes[key] = Refusal(ErrorCode(answer.error_code), message)
     missing = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
     return [
         (resource, outcomes.get((resource.resource_type, resource.resource_name), missing))
@@ -117,4 +119,4 @@ async def decide(
 
 
 def _invalid(reason: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    return Refusal(ErrorCode.INVALID_REQUEST, shortened(reason, REASON_LENGTH_MAX))

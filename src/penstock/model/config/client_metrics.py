@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from penstock.model.config.keys import CLIENT_METRICS_KEYS
-from penstock.model.config.problems import InvalidConfig
+from penstock.model.config.problems import InvalidConfig, shortened
 from penstock.model.config.values import parse
 
 _INTERVAL_MS_MIN = 100
@@ -67,10 +67,11 @@ def _check(subscription: str, settings: Mapping[str, str | None]) -> None:
 
 def _check_match(entry: str) -> None:
     name, _, pattern = entry.partition("=")
+    quoted = shortened(entry)
     if name.strip() not in _MATCHABLE or not pattern.strip() or "=" in pattern:
         expected = f"expected PARAMETER=PATTERN, where the parameter is {', '.join(_MATCHABLE)}"
-        raise InvalidConfig(f"Invalid client match {entry}: {expected}", "match")
+        raise InvalidConfig(f"Invalid client match {quoted}: {expected}", "match")
     try:
         re.compile(pattern.strip())
     except (re.error, OverflowError, RecursionError) as error:
-        raise InvalidConfig(f"Invalid client match {entry}: {error}", "match") from error
+        raise InvalidConfig(f"Invalid client match {quoted}: {error}", "match") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from penstock.model.config.keys import BROKER_KEYS, THROTTLE_KEYS, ConfigKey
+from penstock.model.config.problems import QUOTE_LENGTH_MAX
 
 _LISTENER_PREFIX = r"listener\.name\.([^.]*)\.(.+)"
 
@@ -107,5 +108,7 @@ def nearest(name: str) -> str:
     """The known key that a mistyped one probably meant, or an empty text."""
     import difflib  # only ever needed on the way to an error message
 
-    close = difflib.get_close_matches(name, [*BROKER_KEYS, *PLUGIN_KEYS], 1, 0.75)
+    close = difflib.get_close_matches(
+        name[:QUOTE_LENGTH_MAX], [*BROKER_KEYS, *PLUGIN_KEYS], 1, 0.75
+    )
     return close[0] if close else ""

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+REASON_LENGTH_MAX = 1000
+QUOTE_LENGTH_MAX = 100
+
+
+def shortened(text: str, length_max: int = QUOTE_LENGTH_MAX) -> str:
+    """The text, or its beginning and three dots."""
+    return text if len(text) <= length_max else f"{text[: length_max - 3]}..."
+
 
 class InvalidConfig(ValueError):
     """One value that its key does not take, or two that do not go together.
@@ -14,15 +22,17 @@ class InvalidConfig(ValueError):
     """
 
     def __init__(self, reason: str, key: str = "", error: str = "INVALID_CONFIG") -> None:
-        super().__init__(reason)
+        # What was sent may be huge, and the answer quotes it.
+        self.reason = shortened(reason, REASON_LENGTH_MAX)
+        super().__init__(self.reason)
         self.key = key
-        self.reason = reason
         self.error = error
 
 
 def bad_value(key: str, value: object, expected: str) -> InvalidConfig:
     """The error for a value that its key does not take."""
-    return InvalidConfig(f"Invalid value {value} for configuration {key}: {expected}", key)
+    quoted = shortened(str(value))
+    return InvalidConfig(f"Invalid value {quoted} for configuration {key}: {expected}", key)
 
 
 class Problem(NamedTuple):

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable
 
 from penstock.model.config.endpoints import endpoint_of, voter_of
+from penstock.model.config.problems import shortened
 
 Check = Callable[[object], str]
 """Says what was expected instead; an empty text means that the value is fine."""
@@ -144,13 +145,13 @@ def _nonnull(value: object) -> str:
 def _voters(value: object) -> str:
     assert isinstance(value, tuple)
     wrong = [entry for entry in value if voter_of(entry) is None]
-    return f"expected ID@HOST:PORT, not {wrong[0]!r}" if wrong else ""
+    return f"expected ID@HOST:PORT, not {shortened(wrong[0])!r}" if wrong else ""
 
 
 def _endpoints(value: object) -> str:
     assert isinstance(value, tuple)
     wrong = [entry for entry in value if endpoint_of(entry) is None]
-    return f"expected HOST:PORT, not {wrong[0]!r}" if wrong else ""
+    return f"expected HOST:PORT, not {shortened(wrong[0])!r}" if wrong else ""
 
 
 _REPLICA = r"([0-9]+:[0-9]+)?"

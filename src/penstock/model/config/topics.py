@@ -12,7 +12,7 @@ from typing import cast
 
 from penstock.model.config.keys import TOPIC_KEYS
 from penstock.model.config.node import NodeConfig
-from penstock.model.config.problems import InvalidConfig, bad_value
+from penstock.model.config.problems import InvalidConfig, bad_value, shortened
 from penstock.model.config.values import parse
 
 _FOLLOWS_RETENTION = -2
@@ -96,7 +96,8 @@ def _parsed(overrides: Mapping[str, str | None]) -> dict[str, object]:
         raise InvalidConfig(f"Topic configurations cannot be null: {', '.join(missing)}")
     unknown = next((name for name in overrides if name not in TOPIC_KEYS), None)
     if unknown is not None:
-        raise InvalidConfig(f"Unknown topic config name: {unknown}{_hint(unknown)}", unknown)
+        name = shortened(unknown)
+        raise InvalidConfig(f"Unknown topic config name: {name}{_hint(name)}", unknown)
     return {name: parse(TOPIC_KEYS[name], text or "") for name, text in overrides.items()}
 
 

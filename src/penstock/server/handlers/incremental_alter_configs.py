@@ -12,6 +12,7 @@ from penstock.controller.configs import APPEND, DELETE, SET, SUBTRACT
 from penstock.controller.decision import Refusal
 from penstock.metadata.configs import BROKER, BROKER_LOGGER
 from penstock.model.config.dynamic import dynamic_key_of
+from penstock.model.config.problems import shortened
 from penstock.model.config.values import default_text
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.incremental_alter_configs import (
@@ -94,7 +95,7 @@ def _edited(broker: Broker, resource: AlterConfigsResource) -> dict[str, str] | 
                 return edited
             settings[config.name] = edited
         else:
-            reason = f"Unknown operation {operation} on {config.name}."
+            reason = f"Unknown operation {operation} on {shortened(config.name)}."
             return Refusal(ErrorCode.INVALID_REQUEST, reason)
     return settings
 
@@ -104,7 +105,8 @@ def _edited_list(config: AlterableConfig, current: str | None) -> str | Refusal:
     if key is None or key.type != "LIST":
         verb = "append to" if config.config_operation == APPEND else "subtract from"
         return Refusal(
-            ErrorCode.INVALID_CONFIG, f"Can't {verb} {config.name}: its type is not LIST."
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {verb} {shortened(config.name)}: its type is not LIST.",
         )
     text = default_text(key) if current is None else current
     parts = [part for part in (text or "").split(",") if part]
@@ -133,15 +135,16 @@ def _alter_loggers(broker: Broker, resource: AlterConfigsResource, validate_only
 
 
 def _refuse_level(config: AlterableConfig, known: dict[str, str]) -> Refusal | None:
+    name, value = shortened(config.name), shortened(config.value or "")
     if config.config_operation not in (SET, DELETE):
-        reason = f"The level of {config.name} can be set or deleted, and nothing else."
+        reason = f"The level of {name} can be set or deleted, and nothing else."
         return Refusal(ErrorCode.INVALID_REQUEST, reason)
     if config.name not in known:
-        return Refusal(ErrorCode.INVALID_CONFIG, f"There is no logger {config.name}.")
+        return Refusal(ErrorCode.INVALID_CONFIG, f"There is no logger {name}.")
     if config.config_operation == DELETE and config.name == ROOT:
         reason = "The root logger must have a level, since the others inherit it."
         return Refusal(ErrorCode.INVALID_REQUEST, reason)
     if config.config_operation == SET and config.value not in LEVELS:
-        reason = f"{config.value} is not a level: expected one of {', '.join(LEVELS)}."
+        reason = f"{value} is not a level: expected one of {', '.join(LEVELS)}."
         return Refusal(ErrorCode.INVALID_CONFIG, reason)
     return None
