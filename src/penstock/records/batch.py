@@ -42,6 +42,7 @@ TIMESTAMP_APPEND = 0x08  # set: the broker's time of append; clear: the producer
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40  # base timestamp holds the time from which tombstones may go
+BROKERS_OWN = TIMESTAMP_APPEND | CONTROL | DELETE_HORIZON  # no producer may set these
 
 COMPRESSION_LAST = 4  # none 0, gzip 1, snappy 2, lz4 3, zstd 4
 
@@ -140,9 +141,10 @@ def check_batch(view: memoryview, at: int, end: int, size_max: int) -> BatchHead
     [at, end) must hold exactly one batch of magic 2 that a client may write, of at most `size_max`
     bytes, with a true CRC. Answers the head, or the error code that Kafka answers.
 
-    Two answers are stricter than Kafka's. Bytes behind the batch that make no second one are
-    INVALID_RECORD, where Kafka drops them unseen; and a producer that claims the broker's time of
-    append gets INVALID_TIMESTAMP on every topic, in Kafka only on those that use it. Where Kafka
+    Three answers are stricter than Kafka's. Bytes behind the batch that make no second one are
+    INVALID_RECORD, where Kafka drops them unseen; a producer that claims the broker's time of
+    append gets INVALID_TIMESTAMP on every topic, in Kafka only on those that use it; and a
+    producer's delete horizon, which would rush the next compaction, is INVALID_RECORD. Where Kafka
     stumbles and says UNKNOWN_SERVER_ERROR (an unknown compression, a batch shorter than its head,
     a length of two gigabytes), the answer here names the fault.
     """
@@ -159,10 +161,11 @@ def check_batch(view: memoryview, at: int, end: int, size_max: int) -> BatchHead
         return ErrorCode.MESSAGE_TOO_LARGE
     if crc32c(view[at + ATTRIBUTES_OFFSET : end]) != crc:
         return ErrorCode.CORRUPT_MESSAGE
-    if count != delta + 1 or count <= 0 or attributes & CONTROL or (sequence < 0 and producer >= 0):
+    if count != delta + 1 or count <= 0 or (sequence < 0 and producer >= 0):
         return ErrorCode.INVALID_RECORD
-    if attributes & TIMESTAMP_APPEND:
-        return ErrorCode.INVALID_TIMESTAMP
+    if attributes & BROKERS_OWN:
+        claims_time = attributes & BROKERS_OWN == TIMESTAMP_APPEND
+        return ErrorCode.INVALID_TIMESTAMP if claims_time else ErrorCode.INVALID_RECORD
     if attributes & COMPRESSION_MASK > COMPRESSION_LAST:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return _new(BatchHead, fields)

@@ -28,6 +28,8 @@ from penstock.model.ids import TopicPartition
 from penstock.platform.chance import Chance, SystemChance
 from penstock.platform.disk import Disk
 from penstock.platform.workers import Workers
+from penstock.records.compression import DecompressionFailed
+from penstock.records.varint import InvalidRecord
 from penstock.storage import names
 from penstock.storage.checkpoints import read_offsets, write_offsets
 from penstock.storage.compaction_map import OffsetMap
@@ -35,12 +37,14 @@ from penstock.storage.compaction_plan import Plan, dirtiest, group_segments, rou
 from penstock.storage.compaction_work import Cancelled, CompactionWork, Pace, Uncleanable
 from penstock.storage.log import Log
 from penstock.storage.segment import Segment
+from penstock.storage.txn_index import CorruptTxnIndex
 
 logger = logging.getLogger(__name__)
 
 CHECKPOINT = "cleaner-offset-checkpoint"
 MEMORY_MAX = 128 << 20  # log.cleaner.dedupe.buffer.size
 
+_UNREADABLE = (Uncleanable, InvalidRecord, DecompressionFailed, CorruptTxnIndex)
 _GONE = (errno.EBADF, errno.ENOENT)  # retention or a deletion took the files under the round
 _FULL = (errno.ENOSPC, errno.EDQUOT)  # the log is as it was, and compacting later may help
 
@@ -98,7 +102,7 @@ class Compactor:
             return await self._compact(plan, now)
         except Cancelled:
             return None
-        except Uncleanable as error:
+        except _UNREADABLE as error:
             logger.error("%s cannot be compacted: %s", plan.log, error)
             self.uncleanable[plan.log.topic_partition] = str(error)
         except OSError as error:

@@ -14,7 +14,6 @@ begin: the first of them bounds what a read-committed consumer may see.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 from penstock.model.errors import ErrorCode
@@ -80,7 +79,9 @@ class Producer:
         self.timestamp = -1
         self.coordinator_epoch = -1
         self.txn_first_offset = NO_OFFSET
-        self.batches: deque[KeptBatch] = deque(maxlen=BATCHES_KEPT)
+        # A list: of five, and a deque takes 600 bytes when it is empty. There may be a producer for
+        # each of many thousand partitions.
+        self.batches: list[KeptBatch] = []
 
     @property
     def last_sequence(self) -> int:
@@ -157,7 +158,10 @@ class Producers:
         last_sequence = head.base_sequence
         if last_sequence >= 0:  # a group coordinator's transactional offsets have none
             last_sequence = (last_sequence + delta) & SEQUENCE_MASK
-        producer.batches.append(KeptBatch(last_sequence, base_offset + delta, delta, timestamp))
+        batches = producer.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(KeptBatch(last_sequence, base_offset + delta, delta, timestamp))
         producer.next_sequence = (last_sequence + 1) & SEQUENCE_MASK
         producer.timestamp = timestamp
         if head.attributes & TRANSACTIONAL and producer.txn_first_offset < 0:

@@ -9,6 +9,7 @@ import pytest
 from penstock.model.errors import ErrorCode
 from penstock.records.batch import (
     CONTROL,
+    DELETE_HORIZON,
     HEAD_SIZE,
     TIMESTAMP_APPEND,
     BatchHead,
@@ -130,6 +131,8 @@ def test_a_batch_above_the_size_bound_is_too_large() -> None:
         (">i", 57, 0, ErrorCode.INVALID_RECORD),  # count
         (">i", 57, -3, ErrorCode.INVALID_RECORD),
         (">h", 21, CONTROL, ErrorCode.INVALID_RECORD),
+        (">h", 21, CONTROL | TIMESTAMP_APPEND, ErrorCode.INVALID_RECORD),
+        (">h", 21, DELETE_HORIZON, ErrorCode.INVALID_RECORD),
         (">h", 21, TIMESTAMP_APPEND, ErrorCode.INVALID_TIMESTAMP),
         (">h", 21, 5, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (">h", 21, 7, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.platform import disk as disk_module
 from penstock.platform.workers import InlineWorkers, ThreadWorkers
-from penstock.records.batch import read_head
+from penstock.records.batch import read_head, seal
 from penstock.records.builder import BatchBuilder
 from penstock.storage import names
 from penstock.storage.checkpoints import read_offsets
@@ -311,6 +311,12 @@ class TestProducers:
         assert plan.first_uncleanable == 1
 
 
+def one_batch(bench: Bench, codec: int) -> bytes:
+    builder = BatchBuilder(base_offset=bench.log.end, leader_epoch=0, compression=codec)
+    builder.append(b"a", b"1", bench.now)
+    return builder.build()
+
+
 class TestTrouble:
     def test_a_rotten_batch_is_not_given_a_fresh_checksum(self, bench: Bench) -> None:
         bench.append([(b"a", b"1"), (b"a", b"2")])
@@ -323,6 +329,21 @@ class TestTrouble:
         assert bench.compact() is None
         assert "rotten" in bench.compactor.uncleanable[PARTITION]
         assert Path(path).read_bytes() == data
+        assert not list(Path(bench.directory).glob("*.cleaned"))
+
+    @pytest.mark.parametrize("codec", [0, 4])
+    def test_records_that_nobody_can_read_are_left_as_they_are(
+        self, bench: Bench, codec: int
+    ) -> None:
+        # A topic that was not compacted takes batches by their heads.
+        batch = bytearray(one_batch(bench, codec))
+        batch[-4:] = b"\xff" * 4
+        seal(batch, 0, len(batch))
+        bench.append_batch(bytes(batch))
+        bench.roll()
+        assert bench.compact() is None
+        assert PARTITION in bench.compactor.uncleanable
+        assert Path(bench.log.segments[0].file.path).read_bytes() == batch
         assert not list(Path(bench.directory).glob("*.cleaned"))
 
     def test_a_truncation_meanwhile_cancels_the_round(self, bench: Bench) -> None:
