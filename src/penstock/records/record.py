@@ -113,7 +113,12 @@ def _records(head: BatchHead, data: memoryview) -> Iterator[Record]:
             if length >= 0:
                 key = data[at : at + length]
                 at += length
-            length, at = read_varint(data, at)
+            length = data[at]
+            if length < 0x80:
+                length = length >> 1 ^ -(length & 1)
+                at += 1
+            else:
+                length, at = read_varint(data, at)
             value = None
             if length >= 0:
                 value = data[at : at + length]

@@ -16,6 +16,10 @@ def read_varint(data: Bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return byte >> 1 ^ -(byte & 1), at + 1
         raw = byte & 0x7F
+        byte = data[at + 1]
+        if byte < 0x80:  # two bytes: most lengths of most records
+            raw |= byte << 7
+            return raw >> 1 ^ -(raw & 1), at + 2
         for shift in range(7, 70, 7):
             at += 1
             byte = data[at]
