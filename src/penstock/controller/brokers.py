@@ -289,7 +289,7 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Dec
     broker = context.image.cluster.brokers.get(request.broker_id)
     if broker is None:
         error = ErrorCode.BROKER_ID_NOT_REGISTERED
-        message = f"Broker ID {request.broker_id} is not currently registered"
+        message = f"Broker {request.broker_id} is not registered."
         return Decision([], UnregisterBrokerResponse(error_code=error, error_message=message))
     gone = (
         leaders.after_unclean_stop if context.image.features.elr_enabled else leaders.after_leaving

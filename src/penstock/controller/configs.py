@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 _ALTERABLE = frozenset({TOPIC, BROKER, CLIENT_METRICS, GROUP})
-_DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+_DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "The request alters the resource twice.")
 
 
 def incremental_alter_configs(
@@ -92,20 +92,23 @@ def _edited(
             values[key] = None
         elif edit.value is None:
             return Refusal(
-                ErrorCode.INVALID_REQUEST, f"Null value not supported for configuration {key}."
+                ErrorCode.INVALID_REQUEST, f"{key} needs a value; to unset it, delete it."
             )
         elif operation == SET:
             values[key] = edit.value
         elif operation in (APPEND, SUBTRACT):
             if not context.rules.is_list(kind, key):
-                verb = "append to" if operation == APPEND else "subtract from"
+                verb = "appended to" if operation == APPEND else "subtracted from"
                 return Refusal(
-                    ErrorCode.INVALID_CONFIG, f"Can't {verb} {key}: its type is not LIST."
+                    ErrorCode.INVALID_CONFIG, f"{key} is no list, so nothing can be {verb} it."
                 )
             old = current.get(key, context.rules.default(kind, key))
             values[key] = _edited_list(old, edit.value, operation)
         else:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} on {key}.")
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"There is no operation {operation}, as asked for on {key}.",
+            )
     return values
 
 
@@ -146,7 +149,7 @@ def _refused(
     context: Context, kind: int, name: str, wanted: Mapping[str, str | None]
 ) -> Refusal | None:
     if kind not in _ALTERABLE:
-        return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}.")
+        return Refusal(ErrorCode.INVALID_REQUEST, f"There is no resource type {kind} to alter.")
     old = context.image.configs.of(kind, name)
     values = {key: value for key, value in {**old, **wanted}.items() if value is not None}
     return _absent(context, kind, name) or context.rules.refuse(kind, name, values, old)
@@ -155,21 +158,17 @@ def _refused(
 def _absent(context: Context, kind: int, name: str) -> Refusal | None:
     if kind == TOPIC:
         if not name:
-            return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+            return Refusal(ErrorCode.INVALID_REQUEST, "Name the topic: there is no default topic.")
         if name not in context.image.topics.by_name:
             return Refusal(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
             )
     elif kind == BROKER and name:
         if not name.isdecimal():
-            return Refusal(
-                ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number."
-            )
+            return Refusal(ErrorCode.INVALID_REQUEST, f"{name!r} is not a broker id.")
         if int(name) not in context.image.cluster.brokers:
-            return Refusal(
-                ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {name} is not registered."
-            )
+            return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {name} is not registered.")
     elif kind in (GROUP, CLIENT_METRICS) and not name:
-        what = "group" if kind == GROUP else "client metrics"
-        return Refusal(ErrorCode.INVALID_REQUEST, f"Default {what} resources are not allowed.")
+        what = "group" if kind == GROUP else "subscription"
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Name the {what}: there is no default one.")
     return None

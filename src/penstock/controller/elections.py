@@ -43,12 +43,11 @@ def settle(old: PartitionImage, isr: tuple[int, ...], rules: Rules) -> Partition
     elr = _eligible(old, isr, rules)
     leader, clean = _elect(old, isr, elr, rules)
     recovering = old.recovering
-    if leader != old.leader and leader != NO_NODE:
-        if not clean:
-            isr, elr, recovering = (leader,), (), True
-        elif leader in elr:
-            isr = (leader,)
-            elr = tuple(r for r in elr if r != leader)
+    if not clean:
+        isr, elr, recovering = (leader,), (), True
+    elif leader in elr:
+        isr = (leader,)
+        elr = tuple(r for r in elr if r != leader)
     if not isr and not rules.elr_enabled:
         isr = old.isr  # without ELR the last of the ISR is remembered in the ISR itself
     return old._replace(
@@ -82,8 +81,9 @@ def _elect(
     if _may_lead_again(old, safe, rules):
         return old.last_known_elr[0], False
     if rules.election is Election.UNCLEAN:
-        alive = next((r for r in old.replicas if rules.acceptable(r)), NO_NODE)
-        return alive, False
+        alive = next((r for r in old.replicas if rules.acceptable(r)), None)
+        if alive is not None:
+            return alive, False
     return NO_NODE, True
 
 

@@ -50,8 +50,7 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decisio
 def _failed(request: UpdateFeaturesRequest, refusal: Refusal) -> UpdateFeaturesResponse:
     return UpdateFeaturesResponse(
         error_code=refusal.error,
-        error_message=f"The update failed for all features since the following feature "
-        f"had an error: {refusal.message}",
+        error_message=f"No feature was updated: {refusal.message}",
         results=[
             UpdatableFeatureResult(
                 feature=u.feature, error_code=refusal.error, error_message=refusal.message
@@ -72,14 +71,14 @@ def _refused(context: Context, update: FeatureUpdateKey, wanted: dict[str, int])
         return None
     return Refusal(
         ErrorCode.INVALID_UPDATE_VERSION,
-        f"Invalid update version {level} for feature {name}. {problem}",
+        f"{name} cannot be set to level {level}. {problem}",
     )
 
 
 def _unsupported(context: Context, name: str, level: int) -> str | None:
     """Who in the cluster could not work at this level."""
     if level < 0:
-        return "A feature version cannot be less than 0."
+        return "Levels begin at 0."
     if name == KRAFT_VERSION:
         return "The quorum's own version changes with its voters, not here."
     mine = _lacking("Local controller", context.settings.node_id, context.supported, name, level)
@@ -97,7 +96,7 @@ def _unsupported(context: Context, name: str, level: int) -> str | None:
     known = {context.settings.node_id, *cluster.controllers}
     absent = next((voter for voter in context.settings.quorum if voter not in known), None)
     if absent is not None:
-        return f"Controller {absent} has not registered, and may not support this feature."
+        return f"Controller {absent} has not said yet which levels it supports."
     return None
 
 
@@ -106,8 +105,8 @@ def _lacking(who: str, node: int, features: Any, name: str, level: int) -> str |
     if level == 0 or span.holds(level):
         return None
     if span == NO_LEVELS:
-        return f"{who} {node} does not support this feature."
-    return f"{who} {node} only supports versions {span.first}-{span.last}"
+        return f"{who} {node} does not know the feature."
+    return f"{who} {node} supports levels {span.first} to {span.last}."
 
 
 def _wrong_direction(context: Context, update: FeatureUpdateKey) -> str | None:
@@ -117,11 +116,11 @@ def _wrong_direction(context: Context, update: FeatureUpdateKey) -> str | None:
         # The first version of the request had a flag where there now is a type.
         kind = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        return "The controller does not support the given upgrade type."
+        return f"There is no upgrade type {kind}."
     if update.max_version_level < current and kind == UPGRADE:
-        return "A downgrade needs the upgrade type to be a safe or unsafe downgrade."
+        return f"It is at {current}: to go down, ask for a downgrade."
     if update.max_version_level > current and kind != UPGRADE:
-        return "Can't downgrade to a newer version."
+        return f"It is at {current}: going up is no downgrade."
     return None
 
 
@@ -130,9 +129,9 @@ def _unfit(context: Context, name: str, level: int, wanted: dict[str, int]) -> s
     features = context.image.features
     if name == METADATA_VERSION:
         if level not in RELEASES:
-            return "Unknown metadata.version."
+            return "No release has it."
         if level < features.metadata_version and loses_metadata(features.metadata_version, level):
-            return "The downgrade might delete metadata, so it is refused."
+            return "Records written since could be lost on the way down."
     metadata_version = wanted.get(METADATA_VERSION, features.metadata_version)
     elr = wanted.get(ELR_VERSION, features.levels.get(ELR_VERSION, 0))
     if elr and metadata_version < ELR_FROM and name in (METADATA_VERSION, ELR_VERSION):

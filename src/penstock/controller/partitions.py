@@ -47,8 +47,7 @@ def placed(
             if fresh is None:
                 return Refusal(
                     ErrorCode.INVALID_REPLICATION_FACTOR,
-                    f"Unable to replicate the partition {replicas} time(s): "
-                    "All brokers are currently fenced or in controlled shutdown.",
+                    "No broker is up to lead the new partitions: all are fenced or shutting down.",
                 )
             partition = made[nodes] = fresh
         partitions.append(partition)
@@ -71,8 +70,7 @@ def assigned(
         if partition is None:
             return Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                "All brokers specified in the manual partition assignment for partition "
-                f"{index} are fenced or in controlled shutdown.",
+                f"No broker assigned to partition {index} is up: all are fenced or shutting down.",
             )
         partitions.append(partition)
     return partitions
@@ -90,20 +88,17 @@ def new_partition(context: Context, nodes: tuple[int, ...]) -> PartitionImage | 
 
 def _misassigned(context: Context, nodes: Sequence[int], replicas: int | None) -> str | None:
     if not nodes:
-        return "The manual partition assignment includes an empty replica list."
+        return "A partition is assigned to no broker at all."
     for node in sorted(nodes):
         if node not in context.image.cluster.brokers:
-            return (
-                f"The manual partition assignment includes broker {node}, "
-                "but no such broker is registered."
-            )
+            return f"A partition is assigned to broker {node}, which is not registered."
     if len(set(nodes)) != len(nodes):
         twice = next(node for node in sorted(nodes) if nodes.count(node) > 1)
-        return f"The manual partition assignment includes the broker {twice} more than once."
+        return f"A partition is assigned to broker {twice} twice."
     if replicas is not None and len(nodes) != replicas:
         return (
-            f"The manual partition assignment includes a partition with {len(nodes)} replica(s), "
-            f"but the partitions before it have {replicas}."
+            f"A partition is assigned to {len(nodes)} broker(s), "
+            f"where the partitions before it have {replicas} replica(s)."
         )
     return None
 
@@ -131,7 +126,7 @@ def create_partitions(context: Context, request: CreatePartitionsRequest) -> Dec
     return Decision([] if request.validate_only else records, response)
 
 
-_DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+_DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "The request names the topic twice.")
 
 
 def _result(name: str, refusal: Refusal) -> CreatePartitionsTopicResult:
@@ -146,12 +141,13 @@ def _grown(context: Context, wanted: CreatePartitionsTopic) -> list[Any] | Refus
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     count = len(topic.partitions)
     if wanted.count == count:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+        return Refusal(
+            ErrorCode.INVALID_PARTITIONS, f"{topic.name} has {count} partition(s) already."
+        )
     if wanted.count < count:
         return Refusal(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {count} partition(s); "
-            f"{wanted.count} would not be an increase.",
+            f"{topic.name} has {count} partition(s), and a topic cannot shrink to {wanted.count}.",
         )
     more = wanted.count - count
     replicas = len(topic.partitions[0].replicas)
@@ -160,8 +156,7 @@ def _grown(context: Context, wanted: CreatePartitionsTopic) -> list[Any] | Refus
     elif len(wanted.assignments) != more:
         return Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {more} additional partition(s), but only "
-            f"{len(wanted.assignments)} assignment(s) were specified.",
+            f"{more} new partition(s) need as many assignments, not {len(wanted.assignments)}.",
         )
     else:
         nodes = [assignment.broker_ids for assignment in wanted.assignments]

@@ -60,7 +60,7 @@ def place(
     if problem is not None:
         return Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replicas} time(s): {problem}",
+            f"{replicas} replica(s) cannot be placed: {problem}",
         )
     if len(brokers) == 1:
         return [(brokers[0].id,)] * count
@@ -75,12 +75,9 @@ def place(
 
 def _impossible(brokers: Sequence[Candidate], replicas: int) -> str | None:
     if all(b.fenced for b in brokers):
-        return "All brokers are currently fenced."
+        return "every broker is fenced."
     if replicas > len(brokers):
-        return (
-            f"The target replication factor of {replicas} cannot be reached because only "
-            f"{len(brokers)} broker(s) are registered with a log directory to use."
-        )
+        return f"only {len(brokers)} broker(s) have a log directory that takes replicas."
     return None
 
 

@@ -73,11 +73,11 @@ def refuse_name(name: str, names: TopicNames) -> Refusal | None:
     """Why no topic of this name may be created, were it not there already."""
     problem = invalid_name(name)
     if problem is not None:
-        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"No topic may have this name: {problem}")
     other = names.collision(name)
     if other is not None:
         return Refusal(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{name}' collides with existing topic: {other}",
+            f"Metrics could not tell '{name}' from the topic '{other}'",
         )
     return None

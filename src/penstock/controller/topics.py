@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
     from penstock.protocol.generated.delete_topics import DeleteTopicsRequest
 
-_DUPLICATE_NAME = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+_DUPLICATE_NAME = Refusal(ErrorCode.INVALID_REQUEST, "The request names the topic twice.")
 _PROHIBITED = Refusal(
-    ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+    ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is the cluster's own and cannot be created."
 )
 
 
@@ -103,12 +103,12 @@ def _partitions(context: Context, topic: CreatableTopic) -> list[PartitionImage]
     if factor < -1 or factor == 0:
         return Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            "Replication factor must be larger than 0, or -1 to use the default value.",
+            f"A topic needs at least 1 replica, or -1 for the default, not {factor}.",
         )
     if count < -1 or count == 0:
         return Refusal(
             ErrorCode.INVALID_PARTITIONS,
-            "Number of partitions was set to an invalid non-positive value.",
+            f"A topic needs at least 1 partition, or -1 for the default, not {count}.",
         )
     settings = context.settings
     return placed(
@@ -121,13 +121,13 @@ def _partitions(context: Context, topic: CreatableTopic) -> list[PartitionImage]
 
 def _manual(context: Context, topic: CreatableTopic) -> list[PartitionImage] | Refusal:
     for name, value in (
-        ("replication factor", topic.replication_factor),
-        ("numPartitions", topic.num_partitions),
+        ("the replication factor", topic.replication_factor),
+        ("the partition count", topic.num_partitions),
     ):
         if value != -1:
             return Refusal(
                 ErrorCode.INVALID_REQUEST,
-                f"A manual partition assignment was specified, but {name} was not set to -1.",
+                f"Replicas are assigned by hand, so {name} must be -1, not {value}.",
             )
     by_index = {a.partition_index: a.broker_ids for a in topic.assignments}
     if len(by_index) != len(topic.assignments):
@@ -190,7 +190,7 @@ def _wanted(
     ids: list[bytes] = []
     for topic in request.topics:
         if topic.name is None and topic.topic_id == ZERO_UUID:
-            responses.append(_refusal(None, ZERO_UUID, "Neither topic name nor id were specified."))
+            responses.append(_refusal(None, ZERO_UUID, "Give the topic's name or its id."))
         elif topic.name is None:
             ids.append(topic.topic_id)
         elif topic.topic_id == ZERO_UUID:
@@ -200,10 +200,10 @@ def _wanted(
                 _refusal(topic.name, topic.topic_id, "Give the topic's name or its id, not both.")
             )
     for name in {n for n in names if names.count(n) > 1} if len(set(names)) < len(names) else ():
-        responses.append(_refusal(name, ZERO_UUID, "Duplicate topic name."))
+        responses.append(_refusal(name, ZERO_UUID, "The request names the topic twice."))
         names = [n for n in names if n != name]
     for topic_id in {i for i in ids if ids.count(i) > 1} if len(set(ids)) < len(ids) else ():
-        responses.append(_refusal(None, topic_id, "Duplicate topic id."))
+        responses.append(_refusal(None, topic_id, "The request has the topic's id twice."))
         ids = [i for i in ids if i != topic_id]
     return names, ids
 

@@ -81,7 +81,7 @@ def test_names_that_metrics_would_mix_up_are_refused() -> None:
     assert stage.create(topic("a.b"))[0].error_code == 0
     (result,) = stage.create(topic("a_b"))
     assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert result.error_message == "Topic 'a_b' collides with existing topic: a.b"
+    assert result.error_message == "Metrics could not tell 'a_b' from the topic 'a.b'"
     first, second = stage.create(topic("c_d"), topic("c.d"))
     assert (first.error_code, second.error_code) == (0, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
