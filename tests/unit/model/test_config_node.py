@@ -317,6 +317,49 @@ def test_controllers_are_not_taken_for_plaintext_where_something_is_secured() ->
     assert "CONTROLLER has no entry" in problems({**COMBINED, **secured})
 
 
+AS_SHIPPED = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,\\
+    SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+def test_the_keys_that_kafka_ships_in_its_own_file_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(AS_SHIPPED)
+    config = NodeConfig.load(str(path))
+    assert [str(listener) for listener in config.advertised_listeners] == [
+        "PLAINTEXT://localhost:9092"
+    ]
+    assert [str(listener) for listener in config.advertised_controller_listeners] == [
+        "CONTROLLER://localhost:9093"
+    ]
+    assert config.security_protocols["SASL_SSL"] == "SASL_SSL"
+    assert config.line_of("num.io.threads") == 13
+
+
 def test_plugins_keep_their_settings_to_themselves() -> None:
     config = NodeConfig.of({**COMBINED, "rsm.config.bucket": "b", "super.users": "User:a"})
     assert config.texts["rsm.config.bucket"] == "b"

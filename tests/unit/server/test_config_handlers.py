@@ -112,7 +112,7 @@ def bench() -> Any:
     return Bench()
 
 
-def describe(
+async def describe(
     bench: Any,
     kind: int,
     name: str,
@@ -126,7 +126,7 @@ def describe(
     request = DescribeConfigsRequest(
         resources=[resource], include_synonyms=synonyms, include_documentation=documentation
     )
-    response = describe_configs.handle(bench, CALL, request)
+    response = await describe_configs.handle(bench, CALL, request)
     for version in DescribeConfigsResponse.VERSIONS:
         response.write(version, bytearray())  # no field is left that a version cannot carry
     return response.results[0]
@@ -154,7 +154,7 @@ async def alter(
 
 async def test_a_topic_is_described_with_its_own_and_its_inherited_values(bench: Any) -> None:
     await alter(bench, TOPIC, "orders", ("cleanup.policy", SET, "compact"))
-    result = describe(bench, TOPIC, "orders", synonyms=True)
+    result = await describe(bench, TOPIC, "orders", synonyms=True)
     entries = {entry.name: entry for entry in result.configs}
     assert len(entries) == 33
     policy = entries["cleanup.policy"]
@@ -167,40 +167,40 @@ async def test_a_topic_is_described_with_its_own_and_its_inherited_values(bench:
     assert not any(entry.read_only for entry in result.configs)
 
 
-def test_only_the_keys_asked_for_are_described(bench: Any) -> None:
-    result = describe(bench, TOPIC, "orders", "retention.ms", "no.such.key")
+async def test_only_the_keys_asked_for_are_described(bench: Any) -> None:
+    result = await describe(bench, TOPIC, "orders", "retention.ms", "no.such.key")
     assert [entry.name for entry in result.configs] == ["retention.ms"]
     assert result.configs[0].synonyms == []
     assert result.configs[0].documentation is None
 
 
-def test_documentation_is_told_on_request(bench: Any) -> None:
-    result = describe(bench, TOPIC, "orders", "retention.ms", documentation=True)
+async def test_documentation_is_told_on_request(bench: Any) -> None:
+    result = await describe(bench, TOPIC, "orders", "retention.ms", documentation=True)
     assert "for ever" in (result.configs[0].documentation or "")
 
 
-def test_a_secret_of_the_broker_is_never_told(bench: Any) -> None:
-    result = describe(bench, BROKER, "1", "ssl.keystore.password", synonyms=True)
+async def test_a_secret_of_the_broker_is_never_told(bench: Any) -> None:
+    result = await describe(bench, BROKER, "1", "ssl.keystore.password", synonyms=True)
     (entry,) = result.configs
     assert entry.is_sensitive
     assert entry.value is None
     assert [synonym.value for synonym in entry.synonyms] == [None]
-    assert "hush" not in repr(describe(bench, BROKER, "1", synonyms=True))
+    assert "hush" not in repr(await describe(bench, BROKER, "1", synonyms=True))
 
 
 async def test_the_empty_broker_name_stands_for_what_is_set_for_all(bench: Any) -> None:
-    assert describe(bench, BROKER, "").configs == []
+    assert (await describe(bench, BROKER, "")).configs == []
     await alter(bench, BROKER, "", ("log.retention.ms", SET, "5000"))
-    (entry,) = describe(bench, BROKER, "").configs
+    (entry,) = (await describe(bench, BROKER, "")).configs
     assert (entry.name, entry.value, entry.config_source) == ("log.retention.ms", "5000", 3)
-    (entry,) = describe(bench, TOPIC, "orders", "retention.ms").configs
+    (entry,) = (await describe(bench, TOPIC, "orders", "retention.ms")).configs
     assert (entry.value, entry.config_source) == ("5000", 3)
 
 
-def test_groups_subscriptions_and_loggers_are_described(bench: Any) -> None:
-    assert len(describe(bench, GROUP, "g").configs) == 17
-    assert len(describe(bench, CLIENT_METRICS, "m").configs) == 3
-    loggers = {entry.name: entry for entry in describe(bench, BROKER_LOGGER, "1").configs}
+async def test_groups_subscriptions_and_loggers_are_described(bench: Any) -> None:
+    assert len((await describe(bench, GROUP, "g")).configs) == 17
+    assert len((await describe(bench, CLIENT_METRICS, "m")).configs) == 3
+    loggers = {entry.name: entry for entry in (await describe(bench, BROKER_LOGGER, "1")).configs}
     assert loggers["root"].config_source == 6
 
 
@@ -219,10 +219,10 @@ def test_groups_subscriptions_and_loggers_are_described(bench: Any) -> None:
         (1, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_described_has_kafkas_error(
+async def test_what_cannot_be_described_has_kafkas_error(
     bench: Any, kind: int, name: str, error: ErrorCode
 ) -> None:
-    result = describe(bench, kind, name)
+    result = await describe(bench, kind, name)
     assert result.error_code == error
     assert result.configs == []
     assert (result.resource_type, result.resource_name) == (kind, name)
@@ -400,7 +400,7 @@ async def test_a_loggers_level_changes_here_and_at_once(bench: Any, logger: logg
     name = logger.name
     assert await alter(bench, BROKER_LOGGER, "1", (name, SET, "TRACE")) == (ErrorCode.NONE, None)
     assert logger.level == 5
-    (entry,) = describe(bench, BROKER_LOGGER, "1", name).configs
+    (entry,) = (await describe(bench, BROKER_LOGGER, "1", name)).configs
     assert entry.value == "TRACE"
     await alter(bench, BROKER_LOGGER, "1", (name, DELETE, None))
     assert logger.level == logging.NOTSET

@@ -2,7 +2,8 @@
 
 Owns Kafka's configuration names, types, defaults and rules, as facts and not as behaviour: what a
 key does is decided in the room that reads it. Enter at `NodeConfig` for a node's file, `keys` for
-the tables, `values.parse` for one value, `topics` for a topic's effective configuration.
+the tables, `values.parse` for one value, `topics` for a topic's effective configuration, `status`
+to say what is honoured. `NodeConfig.load` is the one place in `model` that reads a file.
 """
 
 from __future__ import annotations

@@ -64,18 +64,28 @@ class Described(NamedTuple):
 
 
 def describe_topic(overrides: Mapping[str, str], layers: BrokerLayers) -> list[Described]:
-    """Every key of a topic."""
-    values = dict(topic_defaults(layers.current))
-    for name, text in overrides.items():
-        if name in TOPIC_KEYS:
-            values[name] = parse(TOPIC_KEYS[name], text)
+    """Every key of a topic. Topics share what they inherit, so do not change the result."""
+    inherited = layers.current.remember("described topic", lambda _: _inherited(layers))
     described = []
-    for name, key in TOPIC_KEYS.items():
-        if key.internal and name not in overrides:
-            continue
-        inherited = layers.synonyms(key.synonyms[0][0], key.sensitive) if key.synonyms else []
-        described.append(_entry(key, values[name], overrides, TOPIC_SOURCE, inherited))
+    for name, entry in inherited.items():
+        text = overrides.get(name)
+        if text is not None:
+            key = TOPIC_KEYS[name]
+            value = parse(key, text)
+            described.append(_entry(key, value, overrides, TOPIC_SOURCE, entry.synonyms))
+        elif not TOPIC_KEYS[name].internal:
+            described.append(entry)
     return described
+
+
+def _inherited(layers: BrokerLayers) -> dict[str, Described]:
+    """Every key of a topic that sets nothing itself."""
+    values = topic_defaults(layers.current)
+    entries = {}
+    for name, key in TOPIC_KEYS.items():
+        synonyms = layers.synonyms(key.synonyms[0][0], key.sensitive) if key.synonyms else []
+        entries[name] = _entry(key, values[name], {}, TOPIC_SOURCE, synonyms)
+    return entries
 
 
 def describe_group(overrides: Mapping[str, str], layers: BrokerLayers) -> list[Described]:

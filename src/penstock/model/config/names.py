@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from penstock.model.config.keys import BROKER_KEYS, THROTTLE_KEYS, ConfigKey
 from penstock.model.config.problems import QUOTE_LENGTH_MAX
 
-_LISTENER_PREFIX = r"listener\.name\.([^.]*)\.(.+)"
+_LISTENER_PREFIX = "listener.name."
 
 # Below a listener these also take a SASL mechanism in front: listener.name.X.plain.sasl.jaas.config
 _MECHANISM_KEYS = (
@@ -63,10 +61,9 @@ def key_of(name: str) -> ConfigKey | None:
     key = BROKER_KEYS.get(name) or PLUGIN_KEYS.get(name)
     if key is not None:
         return key
-    match = re.fullmatch(_LISTENER_PREFIX, name)
-    if match is None:
+    rest = base_name(name)
+    if rest is None:
         return None
-    rest = match[2]
     for mechanism_key in _MECHANISM_KEYS:
         if rest.endswith(f".{mechanism_key}"):
             return BROKER_KEYS[mechanism_key]
@@ -75,8 +72,9 @@ def key_of(name: str) -> ConfigKey | None:
 
 def base_name(name: str) -> str | None:
     """What follows the listener in a prefixed name; None without a prefix."""
-    match = re.fullmatch(_LISTENER_PREFIX, name)
-    return match[2] if match else None
+    if not name.startswith(_LISTENER_PREFIX):
+        return None
+    return name[len(_LISTENER_PREFIX) :].partition(".")[2] or None
 
 
 def is_plugin(name: str) -> bool:

@@ -92,7 +92,8 @@ class NodeConfig:
         Layers are taken to be immutable, as those of a metadata image are: the last result is
         kept, since thousands of topics ask for the same one.
         """
-        if not any(layers):
+        layers = tuple(layer for layer in layers if layer)
+        if not layers:
             return self
         if len(layers) == len(self._layers) and all(map(is_, layers, self._layers)):
             return self._overlaid
