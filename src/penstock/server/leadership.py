@@ -13,7 +13,6 @@ from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE
 
 if TYPE_CHECKING:
-    from penstock.metadata.cluster import BrokerImage
     from penstock.metadata.image import MetadataImage
     from penstock.metadata.topics import PartitionImage
     from penstock.replica.partition import Partition
@@ -34,31 +33,39 @@ def find_led(
     return partition.check_epoch(leader_epoch) or partition
 
 
-def reachable_leader(image: MetadataImage, state: PartitionImage, listener: str) -> int:
-    """The leader's id, or -1 if there is none that a client of this listener could ask."""
-    leader = image.cluster.brokers.get(state.leader)
-    return NO_NODE if leader is None or leader.endpoint(listener) is None else state.leader
+class Reachable:
+    """The nodes as clients of one listener can reach them; made once for an answer."""
+
+    __slots__ = ("_directories", "_nodes", "image")
+
+    def __init__(self, image: MetadataImage, listener: str) -> None:
+        self.image = image
+        brokers = image.cluster.brokers
+        self._nodes = {
+            node_id for node_id, node in brokers.items() if node.endpoint(listener) is not None
+        }
+        self._directories = {
+            node_id: node.directories
+            for node_id, node in brokers.items()
+            if node_id in self._nodes and not node.fenced
+        }
+
+    def leader(self, state: PartitionImage) -> int:
+        """The leader's id, or -1 if there is none that the client could ask."""
+        return state.leader if state.leader in self._nodes else NO_NODE
+
+    def offline_replicas(self, state: PartitionImage) -> list[int]:
+        """Replicas on brokers that are gone, fenced, or without this listener or the directory."""
+        offline = []
+        for node_id, directory in zip(state.replicas, state.directories, strict=True):
+            online = self._directories.get(node_id)
+            if online is None or (directory not in online and _is_lost(directory, online)):
+                offline.append(node_id)
+        return offline
 
 
-def offline_replicas(image: MetadataImage, state: PartitionImage, listener: str) -> list[int]:
-    """Replicas on brokers that are gone, fenced, or without this listener or the directory."""
-    brokers = image.cluster.brokers
-    offline = []
-    for node_id, directory in zip(state.replicas, state.directories, strict=True):
-        node = brokers.get(node_id)
-        if (
-            node is None
-            or node.fenced
-            or node.endpoint(listener) is None
-            or not _is_online(node, directory)
-        ):
-            offline.append(node_id)
-    return offline
-
-
-def _is_online(node: BrokerImage, directory: bytes) -> bool:
+def _is_lost(directory: bytes, online: tuple[bytes, ...]) -> bool:
     if directory == DIRECTORY_LOST:
-        return False
-    if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING):
-        return True  # the broker has yet to say where it is, and so far nothing is wrong
-    return not node.directories or directory in node.directories
+        return True
+    # A broker that has yet to say where the replica lies has nothing wrong with it so far.
+    return directory not in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) and bool(online)

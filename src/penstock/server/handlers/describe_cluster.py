@@ -1,7 +1,7 @@
-"""DescribeCluster, versions 0 to 2: the cluster's id and its brokers.
+"""DescribeCluster, versions 0 to 2: the cluster's id and its nodes.
 
-Version 1 brought the question which kind of node is meant, brokers (1) or controllers (2): a
-broker's listener answers for brokers only. Version 2 can list fenced brokers as well.
+Version 1 brought the question which kind of node is meant, brokers (1) or controllers (2): each
+kind of listener answers for its own. Version 2 can list fenced brokers as well.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
-from penstock.model.ids import NO_NODE
 from penstock.model.operations import CLUSTER_OPERATIONS
 from penstock.protocol.generated.describe_cluster import (
     DescribeClusterBroker,
@@ -23,31 +22,44 @@ if TYPE_CHECKING:
 
 BROKERS = 1
 CONTROLLERS = 2
+KINDS = {BROKERS: "brokers", CONTROLLERS: "controllers"}
 
 
 def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Answer from the current image, with the addresses of the listener that was asked."""
-    if request.endpoint_type != BROKERS:
-        return _wrong_kind(request.endpoint_type)
+    listener = call.listener_name
+    kind = CONTROLLERS if listener in broker.config.controller_listener_names else BROKERS
+    if request.endpoint_type != kind:
+        return _wrong_kind(call, kind, request.endpoint_type)
+    if kind == CONTROLLERS:
+        nodes = _controllers(broker, listener)
+    else:
+        nodes = _brokers(broker, listener, request.include_fenced_brokers)
     response = DescribeClusterResponse(
+        endpoint_type=kind,
         cluster_id=broker.cluster_id,
-        controller_id=_some_broker(broker),
-        brokers=_brokers(broker, call.listener_name, request.include_fenced_brokers),
+        # Any broker forwards what is meant for the controller, so any may be named; and a node
+        # whose controller listener answers is, as yet, the only controller.
+        controller_id=broker.node_id,
+        brokers=nodes,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
 
 
-def _wrong_kind(endpoint_type: int) -> DescribeClusterResponse:
-    if endpoint_type == CONTROLLERS:
+def _wrong_kind(call: Call, kind: int, wanted: int) -> DescribeClusterResponse:
+    if wanted not in KINDS:
         return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="This listener describes brokers; controllers are described by theirs",
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Endpoint type {wanted} is unknown: 1 is brokers, 2 is controllers",
         )
     return DescribeClusterResponse(
-        error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-        error_message=f"Endpoint type {endpoint_type} is unknown: 1 is brokers, 2 is controllers",
+        # Version 0 cannot have meant anything but brokers, and knows no better error.
+        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        if call.version
+        else ErrorCode.INVALID_REQUEST,
+        error_message=f"This listener describes {KINDS[kind]}; ask {KINDS[wanted]} at theirs",
     )
 
 
@@ -68,6 +80,10 @@ def _brokers(broker: Broker, listener: str, fenced_too: bool) -> list[DescribeCl
     return found
 
 
-def _some_broker(broker: Broker) -> int:
-    # Any broker forwards what is meant for the controller, so any may be named; see `metadata`.
-    return broker.node_id if broker.node_id in broker.image.cluster.brokers else NO_NODE
+def _controllers(broker: Broker, listener: str) -> list[DescribeClusterBroker]:
+    return [
+        DescribeClusterBroker(broker_id=node_id, host=endpoint.host, port=endpoint.port)
+        for node_id, node in broker.image.cluster.controllers.items()
+        for endpoint in node.endpoints
+        if endpoint.name == listener
+    ]

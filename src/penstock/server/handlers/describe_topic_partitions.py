@@ -19,10 +19,9 @@ from penstock.protocol.generated.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from penstock.replica.partition import INTERNAL_TOPICS
-from penstock.server.leadership import offline_replicas, reachable_leader
+from penstock.server.leadership import Reachable
 
 if TYPE_CHECKING:
-    from penstock.metadata.image import MetadataImage
     from penstock.metadata.topics import PartitionImage, TopicImage
     from penstock.protocol.generated.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
@@ -45,6 +44,7 @@ def handle(
     names = sorted(name for name in wanted or image.topics.by_name if name >= first_topic)
     limit = broker.config.get_int("max.request.partition.size.limit")
     room = max(min(limit, request.response_partition_limit), 1)
+    reachable = Reachable(image, call.listener_name)
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if not room:
@@ -55,7 +55,7 @@ def handle(
             response.topics.append(_unknown(name))
             continue
         start = first_index if name == first_topic else 0
-        page = _page(image, call, topic, start, room)
+        page = _page(reachable, topic, start, room)
         response.topics.append(page)
         room -= len(page.partitions)
         if start + len(page.partitions) < len(topic.partitions):
@@ -65,7 +65,7 @@ def handle(
 
 
 def _page(
-    image: MetadataImage, call: Call, topic: TopicImage, start: int, room: int
+    reachable: Reachable, topic: TopicImage, start: int, room: int
 ) -> DescribeTopicPartitionsResponseTopic:
     end = min(len(topic.partitions), start + room)
     return DescribeTopicPartitionsResponseTopic(
@@ -73,24 +73,24 @@ def _page(
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            _partition(image, call, index, topic.partitions[index]) for index in range(start, end)
+            _partition(reachable, index, topic.partitions[index]) for index in range(start, end)
         ],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
 def _partition(
-    image: MetadataImage, call: Call, index: int, state: PartitionImage
+    reachable: Reachable, index: int, state: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        leader_id=reachable_leader(image, state, call.listener_name),
+        leader_id=reachable.leader(state),
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
         eligible_leader_replicas=list(state.elr),
         last_known_elr=list(state.last_known_elr),
-        offline_replicas=offline_replicas(image, state, call.listener_name),
+        offline_replicas=reachable.offline_replicas(state),
     )
 
 

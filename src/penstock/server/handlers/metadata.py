@@ -20,6 +20,7 @@ from penstock.protocol.generated.metadata import (
     MetadataResponseTopic,
 )
 from penstock.replica.partition import INTERNAL_TOPICS
+from penstock.server.leadership import Reachable
 from penstock.server.topic_creation import create_topics_on_demand
 
 if TYPE_CHECKING:
@@ -95,11 +96,14 @@ def _answer(
         controller_id=_some_broker(broker),
         brokers=_brokers(image, call.listener_name),
     )
-    wanted = request.topics
-    if wanted is None or (call.version == 0 and not wanted):
-        response.topics = [_topic(image, call, topic) for topic in image.topics.by_name.values()]
+    wanted, version = request.topics, call.version
+    reachable = Reachable(image, call.listener_name)
+    if wanted is None or (version == 0 and not wanted):
+        response.topics = [
+            _topic(reachable, version, topic) for topic in image.topics.by_name.values()
+        ]
     else:
-        response.topics = [_asked(image, call, topic, errors) for topic in wanted]
+        response.topics = [_asked(reachable, version, topic, errors) for topic in wanted]
     if request.include_topic_authorized_operations:
         for topic in response.topics:
             if not topic.error_code:
@@ -129,61 +133,53 @@ def _brokers(image: MetadataImage, listener: str) -> list[MetadataResponseBroker
 
 
 def _asked(
-    image: MetadataImage, call: Call, wanted: MetadataRequestTopic, errors: dict[str, ErrorCode]
+    reachable: Reachable, version: int, wanted: MetadataRequestTopic, errors: dict[str, ErrorCode]
 ) -> MetadataResponseTopic:
-    topics = image.topics
+    topics = reachable.image.topics
     name = wanted.name
-    if name is None or (call.version >= 10 and wanted.topic_id != ZERO_UUID):
+    if name is None or wanted.topic_id != ZERO_UUID:
         found = topics.by_id.get(wanted.topic_id)
         if found is None:
             return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID,
-                name=None if call.version >= 12 else "",
-                topic_id=wanted.topic_id,
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id
             )
-        return _topic(image, call, found)
+        return _topic(reachable, version, found)
     found = topics.by_name.get(name)
     if found is not None:
-        return _topic(image, call, found)
+        return _topic(reachable, version, found)
     error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if invalid_name(name) is not None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topic(image: MetadataImage, call: Call, topic: TopicImage) -> MetadataResponseTopic:
+def _topic(reachable: Reachable, version: int, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            _partition(image, call, index, state)
+            _partition(reachable, version, index, state)
             for index, state in sorted(topic.partitions.items())
         ],
     )
 
 
 def _partition(
-    image: MetadataImage, call: Call, index: int, state: PartitionImage
+    reachable: Reachable, version: int, index: int, state: PartitionImage
 ) -> MetadataResponsePartition:
-    cluster = image.cluster
-    led = state.leader >= 0 and cluster.active(state.leader)
-    error = ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE
-    if led:
-        leader = cluster.brokers[state.leader]
-        if leader.endpoint(call.listener_name) is None:
-            led = False
-            error = (
-                ErrorCode.LISTENER_NOT_FOUND
-                if call.version >= 6
-                else ErrorCode.LEADER_NOT_AVAILABLE
-            )
+    leader = reachable.leader(state)
+    error = ErrorCode.NONE
+    if leader < 0:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+        if version >= 6 and state.leader in reachable.image.cluster.brokers:
+            error = ErrorCode.LISTENER_NOT_FOUND
     return MetadataResponsePartition(
         error_code=error,
         partition_index=index,
-        leader_id=state.leader if led else -1,
+        leader_id=leader,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
-        offline_replicas=[node for node in state.replicas if not cluster.active(node)],
+        offline_replicas=reachable.offline_replicas(state),
     )
