@@ -357,7 +357,7 @@ def test_the_keys_that_kafka_ships_in_its_own_file_are_taken(tmp_path: Path) -> 
         "CONTROLLER://localhost:9093"
     ]
     assert config.security_protocols["SASL_SSL"] == "SASL_SSL"
-    assert config.line_of("num.io.threads") == 13
+    assert config.line_of("num.io.threads") == 12
 
 
 def test_plugins_keep_their_settings_to_themselves() -> None:
