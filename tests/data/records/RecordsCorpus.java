@@ -3,6 +3,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -10,6 +11,7 @@ import org.apache.kafka.common.message.KRaftVersionRecord;
 import org.apache.kafka.common.message.LeaderChangeMessage;
 import org.apache.kafka.common.message.SnapshotFooterRecord;
 import org.apache.kafka.common.message.SnapshotHeaderRecord;
+import org.apache.kafka.common.message.VotersRecord;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.record.internal.*;
 import org.apache.kafka.common.utils.ByteBufferOutputStream;
@@ -60,6 +62,11 @@ public class RecordsCorpus {
             ByteBuffer.allocate(1000), new SnapshotFooterRecord()));
         control("kraft version", MemoryRecords.withKRaftVersionRecord(11, 1_700_000_000_000L, 2,
             ByteBuffer.allocate(1000), new KRaftVersionRecord().setKRaftVersion((short) 1)));
+        control("voters", MemoryRecords.withVotersRecord(11, 1_700_000_000_000L, 2, ByteBuffer.allocate(1000),
+            new VotersRecord().setVoters(List.of(new VotersRecord.Voter().setVoterId(1)
+                .setVoterDirectoryId(new Uuid(1, 2))
+                .setEndpoints(new VotersRecord.EndpointCollection(List.of(
+                    new VotersRecord.Endpoint().setName("C").setHost("h").setPort(9)).iterator()))))));
         ByteBuffer empty = ByteBuffer.allocate(61);
         DefaultRecordBatch.writeEmptyHeader(empty, (byte) 2, 77, (short) 5, 10, 100, 104, 3,
             TimestampType.CREATE_TIME, 1_700_000_000_000L, true, false);

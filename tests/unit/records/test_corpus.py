@@ -101,7 +101,7 @@ def test_transaction_markers_have_apaches_bytes(is_commit: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["leader change", "snapshot header", "snapshot footer", "kraft version"]
+    "name", ["leader change", "snapshot header", "snapshot footer", "kraft version", "voters"]
 )
 def test_control_batches_of_the_metadata_log_have_apaches_bytes(name: str) -> None:
     (case,) = (case for case in CORPUS if case["name"] == name)

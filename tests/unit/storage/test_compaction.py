@@ -20,6 +20,8 @@ from penstock.storage.compaction_plan import plan_of
 from penstock.storage.log_config import FOREVER
 from tests.unit.storage.compaction_bench import CONFIG, DAY, PARTITION, Bench
 
+LOG_NAME = str(PARTITION)
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
@@ -315,6 +317,49 @@ def one_batch(bench: Bench, codec: int) -> bytes:
     builder = BatchBuilder(base_offset=bench.log.end, leader_epoch=0, compression=codec)
     builder.append(b"a", b"1", bench.now)
     return builder.build()
+
+
+def test_nothing_old_loses_its_name_before_the_new_is_durable(bench: Bench) -> None:
+    for number in range(3):
+        bench.append([(b"a", b"%d" % number), (b"k%d" % number, b"v")])
+        bench.append(
+            [(b"a", b"t")],
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=number,
+            transactional=True,
+        )
+        bench.end_txn(7, commit=False)
+        bench.roll()
+    events: list[tuple[str, str]] = []
+    real_rename, real_sync = os.rename, os.fdatasync
+
+    def rename(old: str, new: str) -> None:
+        events.append(("rename", os.path.basename(new)))
+        real_rename(old, new)
+
+    def fdatasync(fd: int) -> None:
+        events.append(("sync", os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))))
+        real_sync(fd)
+
+    def sync_directory(path: str) -> None:
+        events.append(("sync", os.path.basename(path)))
+
+    with (
+        mock.patch.object(os, "rename", rename),
+        mock.patch.object(os, "fdatasync", fdatasync),
+        mock.patch.object(bench.disk, "sync_directory", sync_directory),
+    ):
+        assert bench.compact() is not None
+    stem = names.stem(0)
+    suffixes = (".log", ".index", ".timeindex", ".txnindex")
+    swapped = [events.index(("rename", f"{stem}{suffix}.swap")) for suffix in suffixes]
+    synced = [events.index(("sync", f"{stem}{suffix}.cleaned")) for suffix in suffixes]
+    announced = events.index(("sync", LOG_NAME))
+    gone = [at for at, event in enumerate(events) if event[1].endswith(".deleted")]
+    assert max(synced) < min(swapped)
+    assert max(swapped) < announced < min(gone)
+    assert max(gone) < events.index(("rename", f"{stem}.log"))
 
 
 class TestTrouble:
