@@ -22,7 +22,7 @@ from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.producer_reload import reload_producers
 from penstock.storage.scan import Scan, scan_segment
-from penstock.storage.segment import Segment, base_of
+from penstock.storage.segment import CorruptSegment, Segment, base_of
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +52,9 @@ def load_log(
     for segment in segments[:trusted]:
         _check_index_files(segment, files, config)
     first_scanned = segments[trusted].base
-    if clean:
-        end = segments[-1].read_end()
-    else:
+    end = _end_after_clean_stop(segments[-1]) if clean else None
+    if end is None:
+        clean = False
         segments, scans = _scan_from(context, segments, trusted, config)
         end = scans[-1].end
     if end < start:
@@ -88,6 +88,15 @@ def load_log(
         reload_producers(log, now, snapshot_max=max(first_scanned, log.start))
     log.active.file.release()
     return log
+
+
+def _end_after_clean_stop(active: Segment) -> int | None:
+    """The end of the log if its last batches are sound; None if somebody meddled with the file."""
+    try:
+        return active.read_end()
+    except CorruptSegment as error:
+        logger.error("%s: it was closed cleanly, but is rotten now: reading it through", error)
+        return None
 
 
 def finish_swaps(context: LogContext, directory: str) -> set[str]:

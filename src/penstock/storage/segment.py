@@ -13,6 +13,7 @@ before it is used, so that a rotten index costs a rebuild and never a wrong answ
 
 from __future__ import annotations
 
+import errno
 import logging
 import struct
 from collections.abc import Iterator
@@ -39,11 +40,11 @@ base_of = attrgetter("base")
 """For bisecting a list of segments by offset."""
 
 
-class CorruptSegment(ValueError):
-    """Bytes where a batch should be; `position` is where the last good batch ends."""
+class CorruptSegment(OSError):
+    """Bytes where a batch should be. One segment is rotten, which says nothing of the disk."""
 
     def __init__(self, path: str, position: int, why: str) -> None:
-        super().__init__(f"{path} holds no batch at {position}: {why}")
+        super().__init__(errno.EBADMSG, f"no batch at {position}: {why}", path)
         self.position = position
 
 

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.model.ids import METADATA_TOPIC_ID, ZERO_UUID, TopicPartition
+from penstock.model.ids import ZERO_UUID, TopicPartition
 from penstock.model.invariants import invariant
 from penstock.platform.chance import Chance, SystemChance
 from penstock.platform.clock import Clock, SystemClock
@@ -27,7 +27,7 @@ from penstock.storage.log_directory import LogDirectory
 from penstock.storage.log_sync import mark_synced
 from penstock.storage.recovery import load_log
 from penstock.storage.retention import retain
-from penstock.storage.segment import Segment
+from penstock.storage.segment import CorruptSegment, Segment
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +69,6 @@ class LogStore:
         paths = dict.fromkeys(os.path.abspath(path) for path in directories)
         self.directories = [LogDirectory(self.disk, path) for path in paths]
         self.logs: dict[TopicPartition, Log] = {}
-        self.metadata_log: Log | None = None
-        """`__cluster_metadata-0`, once `open_metadata_log` was called. Not among `logs`."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As the checkpoints said at the start, for partitions that are about to begin."""
         self.clean_broker_epoch: int | None = None
@@ -171,24 +169,6 @@ class LogStore:
                 self.context.trash.add(0, [os.path.join(path, name)], [])
         return found
 
-    def open_metadata_log(self, config: LogConfig, directory: str | None = None) -> Log:
-        """The log of the metadata quorum, in the first directory unless another one is named.
-
-        Call it after `take`. It is read through at each start, as Kafka does: everything else
-        depends on it, and snapshots keep it short. Retention does not touch it.
-        """
-        key = TopicPartition(names.METADATA_TOPIC, 0)
-        path = f"{os.path.abspath(directory or self.directories[0].path)}/{key}"
-        self.disk.mkdir(path)
-        metadata = f"{path}/{names.PARTITION_METADATA}"
-        if not self.disk.exists(metadata):
-            text = checkpoints.format_partition_metadata(METADATA_TOPIC_ID)
-            self.disk.write_at(metadata, text.encode(), 0)
-        self.metadata_log = load_log(
-            self.context, key, METADATA_TOPIC_ID, path, config, clean=False, now=self.clock.now()
-        )
-        return self.metadata_log
-
     # ── logs come and go ────────────────────────────────────────────────────────────────────────
 
     def get(self, topic: str, partition: int) -> Log | None:
@@ -241,38 +221,34 @@ class LogStore:
                 counts[where] += 1
         return min(online, key=lambda each: counts[each.path])
 
-    def directory_of(self, log: Log) -> LogDirectory | None:
-        """Where a log lives; None for a metadata log that has a place of its own."""
+    def directory_of(self, log: Log) -> LogDirectory:
+        """Where one of the store's logs lives."""
         path = os.path.dirname(log.directory)
-        return next((each for each in self.directories if each.path == path), None)
+        return next(each for each in self.directories if each.path == path)
 
     def delete(self, partition: TopicPartition) -> None:
         """Drop a log: renamed at once, so that it never comes back; its files go after a delay."""
-        log = self.logs.pop(partition)
-        log.abandon()
-        unique = self.chance.uuid().hex()
-        name = names.marked_name(partition, unique, names.DELETE_DIRECTORY)
-        path = f"{os.path.dirname(log.directory)}/{name}"
-        try:
-            self.disk.rename(log.directory, path)
-        except OSError as error:
-            self._on_fault(log, error)
-            raise
-        log.directory = path
-        self.context.trash.add(self.clock.now() + log.config.file_delete_delay_ms, [path], [])
+        log = self._rename_away(partition, names.DELETE_DIRECTORY)
+        due = self.clock.now() + log.config.file_delete_delay_ms
+        self.context.trash.add(due, [log.directory], [])
 
     def set_aside(self, partition: TopicPartition) -> None:
         """Rename a log that the metadata does not know to `-stray`: neither served nor deleted."""
-        log = self.logs.pop(partition)
+        self._rename_away(partition, names.STRAY_DIRECTORY)
+
+    def _rename_away(self, partition: TopicPartition, mark: str) -> Log:
+        log = self.logs[partition]
         log.abandon()
-        name = names.marked_name(partition, self.chance.uuid().hex(), names.STRAY_DIRECTORY)
+        name = names.marked_name(partition, self.chance.uuid().hex(), mark)
         path = f"{os.path.dirname(log.directory)}/{name}"
         try:
             self.disk.rename(log.directory, path)
         except OSError as error:
             self._on_fault(log, error)
             raise
+        del self.logs[partition]
         log.directory = path
+        return log
 
     # ── passes ──────────────────────────────────────────────────────────────────────────────────
 
@@ -281,6 +257,8 @@ class LogStore:
         for log in list(self.logs.values()):
             try:
                 yield retain(log, now)
+            except CorruptSegment as error:
+                logger.error("retention skips %s: %s", log, error)
             except OSError as error:
                 self._on_fault(log, error)
 
@@ -344,10 +322,8 @@ class LogStore:
     # ── failing ─────────────────────────────────────────────────────────────────────────────────
 
     def _on_fault(self, log: Log, error: OSError) -> None:
-        directory = self.directory_of(log)
-        is_ours = log is self.metadata_log or self.logs.get(log.topic_partition) is log
-        if directory is not None and is_ours:  # else it was deleted while somebody still wrote
-            self._report(directory, error)
+        if self.logs.get(log.topic_partition) is log:  # else it was deleted, or is the quorum's
+            self._report(self.directory_of(log), error)
 
     def _report(self, directory: LogDirectory, error: OSError) -> None:
         """A full disk may have room again; any other failure takes the directory down."""
@@ -361,9 +337,8 @@ class LogStore:
 
         Whatever the error, ENOSPC included: the kernel may have dropped the pages.
         """
-        directory = self.directory_of(log)
-        if directory is not None:
-            self.fail_directory(directory, error)
+        if self.logs.get(log.topic_partition) is log:
+            self.fail_directory(self.directory_of(log), error)
 
     def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
         """Take a directory offline, with all its logs. It stays so until the node restarts."""
@@ -390,7 +365,7 @@ class LogStore:
         if clean:
             self._settle_all()
             self.checkpoint_pass()
-        for log in [*self.logs.values(), *([self.metadata_log] if self.metadata_log else [])]:
+        for log in self.logs.values():
             log.abandon()
         for directory in self.directories:
             if clean and directory.online:
@@ -404,8 +379,6 @@ class LogStore:
     def _settle_all(self) -> None:
         """Write and sync every log."""
         logs = list(self.logs.values())
-        if self.metadata_log is not None:
-            logs.append(self.metadata_log)
         for log in logs:
             try:
                 log.settle()
@@ -415,8 +388,6 @@ class LogStore:
             if directory.online:
                 here = [log for log in logs if self.directory_of(log) is directory]
                 self._sync_closing(directory, [log for log in here if not log.is_synced])
-        if self.metadata_log is not None and self.directory_of(self.metadata_log) is None:
-            self.metadata_log.sync(closing=True)
 
     def _sync_closing(self, directory: LogDirectory, logs: list[Log]) -> None:
         """Sync a few logs one by one, and many with one call for the whole file system."""
