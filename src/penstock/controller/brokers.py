@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.controller import leaders
 from penstock.controller.decision import Context, Decision
+from penstock.controller.directories import changes_in_heartbeat
 from penstock.metadata.levels import (
     CONTROLLER_REGISTRATION_FROM,
-    CORDONED_FROM,
     METADATA_VERSION,
     NO_LEVELS,
     SUPPORTED,
@@ -205,7 +205,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decision:
         records += _transition(context, broker, now)
     if now is Standing.LEAVING and session.leaving_from is None:
         session.leaving_from = context.next_offset + len(records)
-    records += _directory_changes(context, broker, request)
+    records += changes_in_heartbeat(context, broker, request)
     response = BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=now in (Standing.FENCED, Standing.GONE),
@@ -266,22 +266,6 @@ def fence(context: Context, broker: BrokerImage) -> list[Any]:
 
 def _registration_change(broker: BrokerImage, **fields: Any) -> BrokerRegistrationChangeRecord:
     return BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, **fields)
-
-
-def _directory_changes(
-    context: Context, broker: BrokerImage, request: BrokerHeartbeatRequest
-) -> list[Any]:
-    """Directories that failed, and those that the operator closed to new replicas."""
-    changes: list[Any] = []
-    offline = set(request.offline_log_dirs).intersection(broker.directories)
-    if offline:
-        left = [d for d in broker.directories if d not in offline]
-        changes.append(_registration_change(broker, log_dirs=left))
-    level = context.image.features.metadata_version
-    cordoned = request.cordoned_log_dirs
-    if cordoned is not None and level >= CORDONED_FROM and tuple(cordoned) != broker.cordoned:
-        changes.append(_registration_change(broker, cordoned_log_dirs=list(cordoned)))
-    return changes
 
 
 def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Decision:

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any
 from penstock.controller.decision import Context
 from penstock.controller.elections import Election, Rules, change_record, settle
 from penstock.metadata.configs import BROKER, TOPIC
+from penstock.metadata.topics import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+)
 from penstock.model.ids import NO_NODE, ZERO_UUID
 from penstock.protocol.generated.metadata_records import PartitionChangeRecord
 
@@ -51,6 +56,32 @@ def after_return(context: Context, broker: int) -> list[PartitionChangeRecord]:
     )
 
 
+def after_directories_failed(
+    context: Context, broker: int, directories: frozenset[bytes]
+) -> list[PartitionChangeRecord]:
+    """Directories of a broker went offline: what lies in them is neither led nor followed."""
+    return _changes(
+        context,
+        touched=lambda p: broker in p.isr and p.directory_of(broker) in directories,
+        isr_of=lambda p: tuple(node for node in p.isr if node != broker),
+        acceptable=lambda node: node != broker and context.image.cluster.active(node),
+    )
+
+
+def without_replica(
+    context: Context, topic: TopicImage, index: int, broker: int
+) -> PartitionChangeRecord | None:
+    """One replica cannot be used: the change that takes it out of its partition's ISR."""
+    partition = topic.partitions[index]
+    rules = Rules(
+        lambda node: node != broker and _usable(context, partition, node),
+        context.image.features.elr_enabled,
+        min(isr_min_of(context, topic.name), len(partition.replicas)),
+    )
+    isr = tuple(node for node in partition.isr if node != broker)
+    return change_record(topic.id, index, partition, settle(partition, isr, rules))
+
+
 def leads_any(context: Context, broker: int) -> bool:
     return any(
         partition.leader == broker
@@ -89,7 +120,7 @@ def _changes(
         change = known.get(key, _UNSEEN)
         if change is _UNSEEN:
             rules = Rules(
-                acceptable,
+                _in_working_directory(context, partition, acceptable),
                 elr_enabled,
                 isr_min,
                 Election.UNCLEAN if allowed else Election.ONLINE,
@@ -100,6 +131,26 @@ def _changes(
         if change is not None:
             records.append(_for(change, topic.id, index))
     return records
+
+
+def _in_working_directory(
+    context: Context, partition: PartitionImage, acceptable: Callable[[int], bool]
+) -> Callable[[int], bool]:
+    return lambda node: acceptable(node) and _directory_works(context, partition, node)
+
+
+def _usable(context: Context, partition: PartitionImage, node: int) -> bool:
+    return context.image.cluster.active(node) and _directory_works(context, partition, node)
+
+
+def _directory_works(context: Context, partition: PartitionImage, node: int) -> bool:
+    broker = context.image.cluster.brokers.get(node)
+    directory = partition.directory_of(node)
+    if broker is None or directory is None or directory == DIRECTORY_LOST:
+        return False
+    # Not said yet where, by the broker or by a release that did not ask: taken on trust.
+    unknown = directory in (DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED)
+    return unknown or not broker.directories or directory in broker.directories
 
 
 _UNSEEN = PartitionChangeRecord()

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.controller import brokers, configs, features, partitions, producer_ids, topics
+from penstock.controller import (
+    brokers,
+    configs,
+    directories,
+    features,
+    partitions,
+    producer_ids,
+    topics,
+)
 from penstock.controller.decision import Context, Decision, Settings
 from penstock.controller.sessions import Sessions
 from penstock.controller.topic_names import TopicNames
@@ -35,6 +43,7 @@ HANDLERS: Mapping[int, Callable[[Context, Any], Decision]] = {
     int(ApiKey.ALLOCATE_PRODUCER_IDS): producer_ids.allocate_producer_ids,
     int(ApiKey.BROKER_REGISTRATION): brokers.register_broker,
     int(ApiKey.BROKER_HEARTBEAT): brokers.heartbeat,
+    int(ApiKey.ASSIGN_REPLICAS_TO_DIRS): directories.assign_replicas,
     int(ApiKey.UNREGISTER_BROKER): brokers.unregister_broker,
     int(ApiKey.CONTROLLER_REGISTRATION): brokers.register_controller,
 }

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from penstock.metadata.levels import SUPPORTED
+from penstock.metadata.topics import DIRECTORY_UNASSIGNED
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated import assign_replicas_to_dirs as ad
 from penstock.protocol.generated import broker_registration as br
 from penstock.protocol.generated import metadata_records as m
 from penstock.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
@@ -167,6 +169,73 @@ def test_failed_and_cordoned_directories_are_noted() -> None:
     offset = stage.offset
     stage.beat(1, offline_log_dirs=dirs[:1], cordoned_log_dirs=[])
     assert stage.offset == offset
+
+
+def test_a_failed_directory_takes_its_own_partitions_from_their_leader() -> None:
+    stage = Stage(0)
+    dirs = [b"x" * 16, b"y" * 16]
+    stage.register(1, log_dirs=dirs)
+    stage.beat(1)
+    stage.create(topic("a", 2))
+    topic_id = stage.image.topics.by_name["a"].id
+    assert stage.partition("a", 0).directories == (DIRECTORY_UNASSIGNED,)
+    for index, directory in enumerate(dirs):
+        assert assign(stage, directory, topic_id, index) == ErrorCode.NONE
+        assert stage.partition("a", index).directories == (directory,)
+    stage.beat(1, offline_log_dirs=dirs[:1])
+    assert [stage.partition("a", i).leader for i in (0, 1)] == [-1, 1]
+    assert stage.partition("a", 0).elr == (1,)
+    # It does not lead from the failed directory before it has it back.
+    stage.now += 10_000
+    epoch = stage.epochs[1]
+    stage.register(1, incarnation_id=b"n" * 16, log_dirs=dirs[1:], previous_broker_epoch=epoch)
+    stage.beat(1)
+    assert [stage.partition("a", i).leader for i in (0, 1)] == [-1, 1]
+    stage.now += 10_000
+    epoch = stage.epochs[1]
+    stage.register(1, incarnation_id=b"m" * 16, log_dirs=dirs, previous_broker_epoch=epoch)
+    stage.beat(1)
+    assert [stage.partition("a", i).leader for i in (0, 1)] == [1, 1]
+
+
+def assign(stage: Stage, directory: bytes, topic_id: bytes, index: int, **fields: Any) -> int:
+    wanted = ad.AssignReplicasToDirsRequestDirectoryData(
+        id=directory,
+        topics=[
+            ad.AssignReplicasToDirsRequestTopicData(
+                topic_id=topic_id,
+                partitions=[ad.AssignReplicasToDirsRequestPartitionData(partition_index=index)],
+            )
+        ],
+    )
+    who = {"broker_id": 1, "broker_epoch": stage.epochs[1], **fields}
+    request = ad.AssignReplicasToDirsRequest(directories=[wanted], **who)
+    response = stage.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, request)
+    if response.error_code:
+        return response.error_code
+    return response.directories[0].topics[0].partitions[0].error_code
+
+
+def test_assignments_of_what_is_not_there_are_refused() -> None:
+    stage = Stage(2)
+    stage.create(topic("a"))
+    here = stage.image.topics.by_name["a"].id
+    other = 2 if stage.partition("a").leader == 1 else 1
+    who = {"broker_id": other, "broker_epoch": stage.epochs[other]}
+    assert assign(stage, b"x" * 16, b"?" * 16, 0) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert assign(stage, b"x" * 16, here, 7) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert assign(stage, b"x" * 16, here, 0, **who) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert assign(stage, b"x" * 16, here, 0, broker_epoch=0) == ErrorCode.STALE_BROKER_EPOCH
+    assert assign(stage, b"x" * 16, here, 0, broker_id=9) == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_replica_assigned_to_a_directory_that_is_offline_does_not_lead() -> None:
+    stage = Stage()
+    stage.create(topic("a"))
+    here = stage.image.topics.by_name["a"].id
+    assert assign(stage, b"x" * 16, here, 0) == ErrorCode.NONE
+    state = stage.partition("a")
+    assert (state.leader, state.isr, state.directories) == (-1, (), (b"x" * 16,))
 
 
 def test_a_broker_that_is_unregistered_is_gone_from_every_isr() -> None:
