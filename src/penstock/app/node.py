@@ -119,6 +119,7 @@ class Node:
             broker, driver, self.advertised(), [each.uuid for each in store.directories]
         )
         await self._registration.register()
+        broker.start()
         await broker.settled()
         self._maintenance = Maintenance(broker, commits)
         self._maintenance.start()

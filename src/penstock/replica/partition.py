@@ -133,7 +133,8 @@ class Partition:
 
     def lead(self, epoch: int, isr: tuple[int, ...], replicas: tuple[int, ...]) -> None:
         """Become, or stay, the leader in `epoch`."""
-        invariant(epoch >= self.leader_epoch, f"{self}: leader epoch went back to {epoch}")
+        if epoch < self.leader_epoch:
+            invariant(False, f"{self}: the leader epoch went back to {epoch}")
         if epoch > self.leader_epoch or not self.leading:
             self.log.epochs.assign(epoch, self.log.end)
         self.leader = self.node_id

@@ -119,6 +119,10 @@ class Broker:
         """Once, after the first image: logs that the metadata does not know are moved away."""
         self._reconciler.set_aside_strays(self.image)
 
+    def start(self) -> None:
+        """Begin to host what the image says."""
+        self._reconciler.start()
+
     async def settled(self) -> None:
         """Wait until the broker hosts what the image says."""
         await settle(self._reconciler)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from penstock.metadata.configs import BROKER, TOPIC
@@ -19,12 +19,15 @@ from penstock.replica.partition import Partition
 from penstock.server.topic_configs import log_config_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.metadata.delta import MetadataDelta
     from penstock.metadata.image import MetadataImage
     from penstock.metadata.topics import PartitionImage, TopicImage
     from penstock.server.broker import Broker
     from penstock.storage.flush import GroupCommit
     from penstock.storage.log import Log
+    from penstock.storage.log_config import LogConfig
 
 log = logging.getLogger("penstock.server")
 
@@ -41,8 +44,11 @@ class Reconciler:
         self._broker = broker
         self._commits = commits
         self._high_watermarks = broker.store.high_watermarks
-        self._steps: deque[_Step] = deque()
+        self._steps: OrderedDict[_Step, None] = OrderedDict()  # each once, first come first
         self._slicing = False
+        self._started = False
+        self._configs: object = None
+        self._plain_config: LogConfig | None = None
 
     @property
     def settled(self) -> bool:
@@ -53,14 +59,27 @@ class Reconciler:
         """Open, lead, follow, reconfigure and close, as the delta says."""
         if delta.topics is not None:
             for topic in delta.topics.deleted.values():
-                self._steps.extend((topic.name, topic.id, index) for index in topic.partitions)
+                self._enqueue(topic.name, topic.id, topic.partitions)
             for change in delta.topics.changed.values():
-                self._steps.extend((change.name, change.id, index) for index in change.partitions)
+                self._enqueue(change.name, change.id, change.partitions)
         if delta.configs is not None:
             changed = set(delta.configs.changed) | delta.configs.removed
             self._reconfigure(image, changed)
-        if not self._slicing:
+        if self._started and not self._slicing:
             self._work()
+
+    def start(self) -> None:
+        """Begin to act. Until then images only add up.
+
+        A node that comes back is fenced, loses what it leads and gets it again, within a moment:
+        only the last word of it is worth acting on.
+        """
+        self._started = True
+        self._work()
+
+    def _enqueue(self, name: str, topic_id: bytes, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            self._steps[(name, topic_id, index)] = None
 
     def set_aside_strays(self, image: MetadataImage) -> None:
         """Move logs away that the metadata does not know: never deleted, never served."""
@@ -76,7 +95,7 @@ class Reconciler:
         until = loop.time() + SLICE_SECONDS
         steps = self._steps
         while steps:
-            name, topic_id, index = steps.popleft()
+            (name, topic_id, index), _ = steps.popitem(last=False)
             try:
                 self._settle(name, topic_id, index)
             except OSError as problem:
@@ -110,7 +129,7 @@ class Reconciler:
 
     def _open(self, topic: TopicImage, index: int, state: PartitionImage) -> Partition:
         broker = self._broker
-        config = log_config_of(broker.config, broker.image, topic.name)
+        config = self._config_of(broker.image, topic.name)
         key = TopicPartition(topic.name, index)
         found: Log | None = broker.store.logs.get(key)
         if found is not None and found.topic_id != topic.id:
@@ -153,6 +172,17 @@ class Reconciler:
 
     # -- configuration ------------------------------------------------------------------------
 
+    def _config_of(self, image: MetadataImage, name: str) -> LogConfig:
+        """A topic's configuration; topics that set nothing themselves share one."""
+        if self._configs is not image.configs:
+            self._configs = image.configs
+            self._plain_config = None
+        if image.configs.of(TOPIC, name):
+            return log_config_of(self._broker.config, image, name)
+        if self._plain_config is None:
+            self._plain_config = log_config_of(self._broker.config, image, name)
+        return self._plain_config
+
     def _reconfigure(self, image: MetadataImage, changed: set[tuple[int, str]]) -> None:
         broker = self._broker
         if any(kind == BROKER for kind, _ in changed):
@@ -163,7 +193,7 @@ class Reconciler:
             topic = image.topics.by_name.get(name)
             if topic is None:
                 continue
-            config = log_config_of(broker.config, image, name)
+            config = self._config_of(image, name)
             for index in topic.partitions:
                 partition = broker.hosted_by_id.get((topic.id, index))
                 if partition is not None:
