@@ -5,7 +5,7 @@ Most group keys fall back to a broker key, and the broker's own keys bound what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
 from penstock.model.config.keys import GROUP_KEYS
@@ -25,10 +25,11 @@ def _between(kind: str, what: str) -> _Bound:
     return _Bound(f"group.{kind}.min.{what}", f"group.{kind}.max.{what}")
 
 
+_ALIVE = ("session.timeout.ms", "heartbeat.interval.ms")
 _BOUNDS = {
     f"{kind}.{what}": _between(kind, what)
     for kind in ("consumer", "share", "streams")
-    for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+    for what in (*_ALIVE, "assignment.interval.ms")
 }
 _BOUNDS |= {
     f"share.{what}": _between("share", what)
@@ -87,21 +88,37 @@ def _parsed(overrides: Mapping[str, str | None]) -> dict[str, object]:
     return {name: parse(GROUP_KEYS[name], text or "") for name, text in overrides.items()}
 
 
+def bound_problems(node: NodeConfig) -> Iterator[tuple[str, str]]:
+    """Broker keys that groups fall back to and that break the broker's own bounds, and how."""
+    for name, bound in _BOUNDS.items():
+        key = GROUP_KEYS[name].synonyms[0][0]
+        if bound.low and node.get_int(bound.low) > node.get_int(bound.high):
+            yield bound.low, f"{bound.low} must not exceed {bound.high}."
+        elif wrong := _out_of_bounds(key, node.get_int(key), bound, node):
+            yield key, f"{wrong}."
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = (f"group.{kind}.{what}" for what in _ALIVE)
+        if node.get_int(session) <= node.get_int(heartbeat):
+            yield session, f"{session} must be greater than {heartbeat}."
+
+
 def _check_bound(name: str, value: int, bound: _Bound, node: NodeConfig) -> None:
+    wrong = _out_of_bounds(name, value, bound, node)
+    if wrong:
+        raise InvalidConfig(wrong, name)
+
+
+def _out_of_bounds(name: str, value: int, bound: _Bound, node: NodeConfig) -> str:
     if bound.low and value < node.get_int(bound.low):
-        low = node.get_int(bound.low)
-        raise InvalidConfig(f"{name} ({value}) must be at least {bound.low} ({low})", name)
+        return f"{name} ({value}) must be at least {bound.low} ({node.get_int(bound.low)})"
     if value > node.get_int(bound.high):
-        high = node.get_int(bound.high)
-        raise InvalidConfig(f"{name} ({value}) must be at most {bound.high} ({high})", name)
+        return f"{name} ({value}) must be at most {bound.high} ({node.get_int(bound.high)})"
+    return ""
 
 
 def _check_heartbeat(kind: str, values: Mapping[str, object]) -> None:
-    session = cast(int, values[f"{kind}.session.timeout.ms"])
-    heartbeat = cast(int, values[f"{kind}.heartbeat.interval.ms"])
-    if session <= heartbeat:
-        raise InvalidConfig(
-            f"{kind}.session.timeout.ms ({session}) must be greater than "
-            f"{kind}.heartbeat.interval.ms ({heartbeat})",
-            f"{kind}.session.timeout.ms",
-        )
+    session, heartbeat = (f"{kind}.{what}" for what in _ALIVE)
+    longer, shorter = cast(int, values[session]), cast(int, values[heartbeat])
+    if longer <= shorter:
+        reason = f"{session} ({longer}) must be greater than {heartbeat} ({shorter})"
+        raise InvalidConfig(reason, session)

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from penstock.model.config.endpoints import SECURITY_PROTOCOLS, Listener, listener_parts
+from penstock.model.config.groups import bound_problems
 from penstock.model.config.node import NodeConfig
 from penstock.model.config.problems import Problem
 
 _UNROUTABLE = "0.0.0.0"
+_HOST = r"[0-9a-zA-Z\-._:%\[\]]+"
 _CLEANER_BUFFER_BYTES_MIN = 1 << 20
 _LOCAL_FOLLOWS_TOTAL = -2
 
@@ -46,7 +48,7 @@ def _identity(config: NodeConfig) -> Iterator[Problem]:
 
 def _protocol_map(config: NodeConfig) -> Iterator[Problem]:
     key = "listener.security.protocol.map"
-    names: set[str] = set()
+    protocols: dict[str, str] = {}
     for entry in (config.get_str(key) or "").split(","):
         name, colon, protocol = (part.strip() for part in entry.partition(":"))
         if not entry.strip():
@@ -54,9 +56,8 @@ def _protocol_map(config: NodeConfig) -> Iterator[Problem]:
         if not colon or not name or protocol.upper() not in SECURITY_PROTOCOLS:
             expected = f"expected NAME:PROTOCOL, with a protocol of {', '.join(SECURITY_PROTOCOLS)}"
             yield _problem(config, key, f"{key}: {entry.strip()!r}: {expected}.")
-        elif name.upper() in names:
-            yield _problem(config, key, f"{key}: {name} stands there twice.")
-        names.add(name.upper())
+        elif protocols.setdefault(name.upper(), protocol.upper()) != protocol.upper():
+            yield _problem(config, key, f"{key}: {name} stands there with two protocols.")
 
 
 def _listener_texts(config: NodeConfig) -> Iterator[Problem]:
@@ -145,10 +146,15 @@ def _inter_broker_protocol(config: NodeConfig) -> Iterator[Problem]:
         yield _problem(config, names[0], f"Only one of {names[0]} and {names[1]} may be set.")
     name = config.inter_broker_listener_name
     protocol = config.security_protocols.get(name)
+    if not config.is_broker:
+        if config.is_set(names[0]) and name in config.controller_listener_names:
+            reason = f"{names[0]}: {name} is the controllers', which brokers do not listen on."
+            yield _problem(config, names[0], reason)
+        return
     if protocol is None:
         reason = f"{name} has no entry in listener.security.protocol.map"
         yield _problem(config, names[0], f"{names[0]}: {reason}.")
-    elif config.is_broker and protocol.startswith("SASL"):
+    elif protocol.startswith("SASL"):
         mechanisms = config.for_listener(name, "sasl.enabled.mechanisms")
         mechanism = config["sasl.mechanism.inter.broker.protocol"]
         if mechanism not in cast("tuple[str, ...]", mechanisms):
@@ -191,6 +197,8 @@ def _quorum(config: NodeConfig) -> Iterator[Problem]:
     ids = [voter.node_id for voter in config.quorum_voters]
     if len(set(ids)) != len(ids):
         yield _problem(config, key, f"{key}: each id may stand there once.")
+    if len(ids) > 1 and any(voter.host == _UNROUTABLE for voter in config.quorum_voters):
+        yield _problem(config, key, f"{key}: the others cannot connect to {_UNROUTABLE}.")
     if config.is_controller and ids and config.node_id not in ids:
         reason = f"{key}: the controller's own node.id {config.node_id} is not among the voters."
         yield _problem(config, key, reason)
@@ -200,6 +208,8 @@ def _quorum(config: NodeConfig) -> Iterator[Problem]:
 
 
 def _directories(config: NodeConfig) -> Iterator[Problem]:
+    if not config.is_broker:
+        return
     key = "cordoned.log.dirs"
     cordoned = config.get_list(key)
     if "*" in cordoned and len(cordoned) > 1:
@@ -265,6 +275,14 @@ def _tiered(config: NodeConfig) -> Iterator[Problem]:
         yield from check_local_retention(config)
 
 
+def _groups(config: NodeConfig) -> Iterator[Problem]:
+    for key, reason in bound_problems(config):
+        yield _problem(config, key, reason)
+    key = "group.coordinator.rebalance.protocols"
+    if "classic" not in config.get_list(key):
+        yield _problem(config, key, f"{key}: classic cannot be left out.")
+
+
 def _connections(config: NodeConfig) -> Iterator[Problem]:
     key = "max.connections.per.ip.overrides"
     overrides = (config.get_str(key) or "").strip()
@@ -273,7 +291,11 @@ def _connections(config: NodeConfig) -> Iterator[Problem]:
         yield _problem(config, name, f"{name}=0 lets nobody in unless {key} names an exception.")
     for entry in overrides.split(",") if overrides else ():
         host, colon, count = entry.rpartition(":")
-        if not colon or not host.strip() or not re.fullmatch(r"[0-9]{1,9}", count.strip()):
+        if (
+            not colon
+            or not re.fullmatch(_HOST, host.strip())
+            or not re.fullmatch(r"[0-9]{1,9}", count.strip())
+        ):
             yield _problem(config, key, f"{key}: {entry.strip()!r}: expected HOST:COUNT.")
 
 
@@ -291,5 +313,6 @@ _THEN: tuple[Check, ...] = (
     _times,
     _sizes,
     _tiered,
+    _groups,
     _connections,
 )
