@@ -57,7 +57,7 @@ NAMED_RULES = {
 
 def valid_of(fact: dict[str, Any]) -> str:
     """Kafka's validator in our notation."""
-    rule, text = fact["rule"], fact["valid"]
+    rule, text = str(fact["rule"]), str(fact["valid"])
     choices = text[text.find("[") + 1 : text.rfind("]")].replace(", ", "|")
     if rule == "Range":
         low, _, high = choices.replace(",...", "..").partition("..")
