@@ -88,12 +88,18 @@ class Compactor:
 
     async def run_once(self, logs: Iterable[Log], now: int) -> Compacted | None:
         """Compact the log that most wants it; None if none does, or if it was cancelled."""
-        candidates = [log for log in logs if log.topic_partition not in self.uncleanable]
+        # Ten thousand logs pass here, on the event loop: what rules out nearly all comes first.
+        candidates = [
+            log
+            for log in logs
+            if log.config.cleanup_compact
+            and len(log.segments) > 1
+            and log.topic_partition not in self.uncleanable
+        ]
         cleaned_to = {
             log.topic_partition: offset
             for log in candidates
-            if log.config.cleanup_compact
-            and (offset := self._checkpoint_of(log).get(log.topic_partition)) is not None
+            if (offset := self._checkpoint_of(log).get(log.topic_partition)) is not None
         }
         plan = dirtiest(candidates, cleaned_to, now)
         if plan is None:

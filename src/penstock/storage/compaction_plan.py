@@ -69,12 +69,8 @@ def plan_of(log: Log, cleaned_to: int | None, now: int) -> Plan:
 def dirtiest(
     logs: Iterable[Log], cleaned_to: Mapping[TopicPartition, int], now: int
 ) -> Plan | None:
-    """The log that most wants compaction now; None if none does."""
-    plans = (
-        plan_of(log, cleaned_to.get(log.topic_partition), now)
-        for log in logs
-        if log.config.cleanup_compact and len(log.segments) > 1
-    )
+    """Of compacted logs, the one that most wants a round now; None if none does."""
+    plans = (plan_of(log, cleaned_to.get(log.topic_partition), now) for log in logs)
     return max((plan for plan in plans if plan.is_due), key=_urgency, default=None)
 
 

@@ -27,6 +27,8 @@ EPOCH_MAX = 32767
 NO_OFFSET = -1
 OFFSET_BEYOND = 1 << 63  # above every offset
 
+_new = tuple.__new__
+
 
 class Duplicate(NamedTuple):
     """A batch that is in the log already: what its first append was answered."""
@@ -161,7 +163,7 @@ class Producers:
         batches = producer.batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]
-        batches.append(KeptBatch(last_sequence, base_offset + delta, delta, timestamp))
+        batches.append(_new(KeptBatch, (last_sequence, base_offset + delta, delta, timestamp)))
         producer.next_sequence = (last_sequence + 1) & SEQUENCE_MASK
         producer.timestamp = timestamp
         if head.attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
