@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
+# Byte code is written beforehand, so that the first start is as quick as the next.
+COMPILE := $(BIN)/python -m compileall -q src/penstock
+
 .PHONY: help install up test check bench demo generate system-packages clean
 
 help: ## List what one can do
@@ -19,7 +22,6 @@ $(BIN)/python:
 # Each stamp is as new as what it was made from, so a second `make up` starts at once.
 $(VENV)/broker.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
-	@$(BIN)/python -m compileall -q src/penstock  # so that the first start is as quick as the next
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
@@ -29,9 +31,11 @@ $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 install: $(VENV)/dev.stamp ## Make .venv with everything that development, tests and benchmarks need
 
 up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --data DIR")
+	@$(COMPILE)
 	@exec $(BIN)/penstock up $(ARGS)
 
 test: install system-packages ## Run all tests (ARGS="-k words" picks some)
+	@$(COMPILE)
 	$(BIN)/python -m pytest $(ARGS)
 
 check: install ## Lint, types, layers
@@ -41,9 +45,11 @@ check: install ## Lint, types, layers
 	$(BIN)/lint-imports
 
 bench: install ## Measure beside Apache Kafka; tables and charts go to bench/results
+	@$(COMPILE)
 	$(BIN)/python -m bench $(ARGS)
 
 demo: $(VENV)/broker.stamp ## Write, kill -9, start again, and count what is there
+	@$(COMPILE)
 	$(BIN)/python examples/kill_and_count.py
 
 generate: install ## Write the generated code and pages anew

@@ -37,6 +37,11 @@ _PRODUCE = int(ApiKey.PRODUCE)
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+"""Of requests without records: as objects they take up to some thirty times their bytes, so the
+listener's own bound, made for batches, would let one client fill the memory."""
+
+
 class Route:
     """One API as this node serves it."""
 
@@ -69,6 +74,8 @@ class Dispatcher:
         """Answer one request frame."""
         try:
             api_key, version, correlation_id, client_id, body_at = read_request_header(frame)
+            if len(frame) > FRAME_BYTES_MAX and api_key != _PRODUCE:
+                raise CloseConnection(f"a request of {len(frame)} bytes that carries no records")
             call = Call(connection, api_key, version, correlation_id, client_id)
             route = self._routes.get(api_key) or self._route(call)
             if version not in route.versions:
