@@ -10,6 +10,7 @@ from penstock.metadata.loader import ImageLoader
 from penstock.model.ids import METADATA_TOPIC_ID, TopicPartition, uuid_text
 from penstock.raft import election_state
 from penstock.raft.batches import decode_controls, decode_records
+from penstock.raft.damage import Guard
 from penstock.raft.election_state import ElectionState
 from penstock.raft.format import METADATA_DIRECTORY
 from penstock.raft.snapshots import (
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.raft")
 
 PARTITION = TopicPartition(names.METADATA_TOPIC, 0)
+
+
+class UnreadableRecord(ValueError):
+    """A whole batch that this release does not understand. Skipping it would be guessing."""
 
 
 class Journal:
@@ -68,6 +73,7 @@ class Journal:
         self.timestamp = 0
         """Of the newest batch."""
         self._prepare(root)
+        guard = Guard(self.disk, self.directory)
         # Kafka's own recovery trusts nothing here either: the log is short, and it is everything.
         self.log = load_log(
             context,
@@ -78,6 +84,7 @@ class Journal:
             clean=False,
             now=now,
         )
+        guard.check(self.log.end)
         self.loader = ImageLoader()
         self.snapshot_id = SnapshotId(0, 0)
         """The newest snapshot, or where it would be."""
@@ -139,7 +146,13 @@ class Journal:
                         version = message.kraft_version
                     elif kind == control.KRAFT_VOTERS:
                         self.voters = voters_of(message, max(version, DYNAMIC_FROM))
-            self.loader.replay(decode_records(head, data), last, head.leader_epoch)
+            try:
+                self.loader.replay(decode_records(head, data), last, head.leader_epoch)
+            except ValueError as error:
+                raise UnreadableRecord(
+                    f"{self.directory}: the batch at offset {head.base_offset} cannot be read: "
+                    f"{error}. If a newer release wrote it, start that release."
+                ) from error
 
     # -- the vote ---------------------------------------------------------------------------------
 

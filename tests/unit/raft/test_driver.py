@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ from penstock.protocol.generated.metadata_records import (
     FeatureLevelRecord,
     TopicRecord,
 )
+from penstock.raft.damage import DamagedLog
 from penstock.raft.driver import NotLeader, ProposalTooLarge, QuorumLost, RaftDriver
 from penstock.raft.format import write_bootstrap
-from penstock.raft.journal import Journal
+from penstock.raft.journal import Journal, UnreadableRecord
 from penstock.raft.settings import MetadataLogSettings
 from penstock.raft.snapshots import CorruptSnapshot, SnapshotId, list_snapshots
 from penstock.raft.voters import Voter, Voters, static_voters
+from penstock.records.builder import BatchBuilder
 from penstock.storage.context import LogContext
 
 LEVEL = FeatureLevelRecord(name="metadata.version", feature_level=30)
@@ -152,7 +155,7 @@ async def test_a_proposal_beyond_one_batch_is_refused_and_leaves_nothing(tmp_pat
     await raft.start(lambda _: None)
     before = raft.next_offset
     with pytest.raises(ProposalTooLarge):
-        raft.propose([FeatureLevelRecord(name="x" * (9 << 20), feature_level=1)], 30)
+        raft.propose([FeatureLevelRecord(name="x" * 32_000, feature_level=1)] * 300, 30)
     assert raft.next_offset == before
     await raft.close()
 
@@ -247,6 +250,72 @@ async def test_a_torn_tail_is_cut_and_the_rest_is_kept(tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes() + b"\x00" * 40)
     again = open_raft(tmp_path)
     assert list(again.load().image.topics.by_name) == ["t1"]
+
+
+async def filled(root: Path) -> Path:
+    raft = open_raft(root)
+    raft.load()
+    await raft.start(lambda _: None)
+    await raft.committed(raft.propose([LEVEL], 30))
+    for number in range(5):
+        await raft.committed(raft.propose([topic(number)], 30))
+    await raft.close()
+    return root / "__cluster_metadata-0" / "00000000000000000000.log"
+
+
+@pytest.mark.parametrize("at", [95, 100, 111, 150, 260])
+async def test_damage_in_the_middle_is_refused_again_and_again_and_nothing_is_cut(
+    tmp_path: Path, at: int
+) -> None:
+    log = await filled(tmp_path)
+    damaged = bytearray(log.read_bytes())
+    damaged[at] ^= 0x10
+    log.write_bytes(damaged)
+    for _ in range(2):
+        with pytest.raises(DamagedLog, match="truncate -s"):
+            open_raft(tmp_path)
+        assert log.read_bytes() == damaged
+
+
+async def test_after_cutting_the_damage_off_by_hand_the_node_starts(tmp_path: Path) -> None:
+    log = await filled(tmp_path)
+    damaged = bytearray(log.read_bytes())
+    damaged[-100] ^= 0x10
+    log.write_bytes(damaged)
+    with pytest.raises(DamagedLog) as refused:
+        open_raft(tmp_path)
+    size = re.search(r"truncate -s (\d+)", str(refused.value))
+    assert size is not None
+    log.write_bytes(damaged[: int(size[1])])
+    assert open_raft(tmp_path).load().image.topics.by_name
+
+
+async def test_a_page_that_power_loss_left_out_is_a_torn_end(tmp_path: Path) -> None:
+    log = await filled(tmp_path)
+    torn = bytearray(log.read_bytes())
+    first = 91 + 12 + int.from_bytes(torn[99:103], "big")
+    torn[first : first + 80] = bytes(80)
+    log.write_bytes(torn)
+    image = open_raft(tmp_path).load().image
+    assert dict(image.features.levels) == {"metadata.version": 30}
+    assert image.topics.by_name == {}
+
+
+async def test_a_damaged_last_batch_is_a_torn_one(tmp_path: Path) -> None:
+    log = await filled(tmp_path)
+    damaged = bytearray(log.read_bytes())
+    damaged[-5] ^= 0x10
+    log.write_bytes(damaged)
+    assert sorted(open_raft(tmp_path).load().image.topics.by_name) == ["t0", "t1", "t2", "t3"]
+
+
+async def test_a_record_that_this_release_does_not_know_is_not_skipped(tmp_path: Path) -> None:
+    log = await filled(tmp_path)
+    builder = BatchBuilder(base_offset=7, leader_epoch=1)
+    builder.append(None, b"\x01\x7f\x00", 0)  # a frame of record type 127
+    log.write_bytes(log.read_bytes() + builder.build())
+    with pytest.raises(UnreadableRecord, match="offset 7"):
+        open_raft(tmp_path)
 
 
 async def test_voters_of_a_dynamic_quorum_move_from_the_directory_into_the_log(
