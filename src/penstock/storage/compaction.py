@@ -155,11 +155,9 @@ class Compactor:
             log.replace_segments([cleaned], group, now)
             log.context.indexes.touch(cleaned)
         await self._checkpoint(log, offsets.end)
-        done = Compacted(
-            log.topic_partition, plan.first_dirty, offsets.end, bytes_before, work.bytes_written
-        )
-        logger.info("compacted %s to %d: %d bytes of %d", log, *done[2:][::-1])
-        return done
+        written = work.bytes_written
+        logger.info("compacted %s to %d: %d bytes of %d", log, offsets.end, written, bytes_before)
+        return Compacted(log.topic_partition, plan.first_dirty, offsets.end, bytes_before, written)
 
     def _checkpoint_of(self, log: Log) -> dict[TopicPartition, int]:
         root = os.path.dirname(log.directory)
