@@ -91,12 +91,12 @@ class Pair:
     """Both brokers, asked together."""
 
     def __init__(self, apache: Asker, penstock: Asker) -> None:
-        self._askers = (apache, penstock)
-        self._ids: list[dict[str, bytes]] = [{}, {}]
+        self.askers = (apache, penstock)
+        self.ids: list[dict[str, bytes]] = [{}, {}]
 
     async def create(self, name: str, partitions: int = 1, **configs: str) -> None:
         named = {key.replace("_", "."): value for key, value in configs.items()}
-        for asker, ids in zip(self._askers, self._ids, strict=True):
+        for asker, ids in zip(self.askers, self.ids, strict=True):
             ids[name] = await asker.create(name, partitions, named)
             await _led(asker, name, partitions)
 
@@ -114,7 +114,7 @@ class Pair:
         """Apache's answer and ours."""
         return [
             await asker.ask(_with_ids(request, ids), version)
-            for asker, ids in zip(self._askers, self._ids, strict=True)
+            for asker, ids in zip(self.askers, self.ids, strict=True)
         ]
 
 
@@ -300,6 +300,35 @@ async def test_fetch_sessions_that_do_not_exist(pair: Pair, topic: str) -> None:
     await pair.create(topic)
     for epoch in (-1, 0, 1, 5, -7):
         await pair.agree(_fetch(topic, 0, session_id=77, session_epoch=epoch), range(7, 19))
+
+
+async def test_a_fetch_session_from_its_opening_to_its_end(pair: Pair, topic: str) -> None:
+    await pair.create(topic, 3)
+    await pair.agree(_produce(topic, batch(3), batch(3)), range(9, 10))
+    for version in (7, 12, 13, 18):
+        theirs, ours = await pair.ask(_fetch(topic, 0, 0, 0, session_epoch=0), version)
+        assert not differences(ours, theirs)
+        sessions = (theirs.session_id, ours.session_id)
+        assert all(sessions)
+        steps = [
+            _fetch(topic, session_epoch=1),  # nothing changed: the same data again
+            _fetch(topic, 3, session_epoch=2),  # partition 0 is read to its end
+            _fetch(topic, 3, 3, session_epoch=3),  # and 1 as well: nothing new at all
+            _fetch(topic, 9, session_epoch=4),  # out of range
+            _fetch(topic, 1, session_epoch=5),  # and back
+            _fetch(topic, session_epoch=7),  # one epoch too far
+            _fetch(topic, session_epoch=6),
+            _fetch(topic, 0, session_epoch=-1),  # closed, and answered in full
+            _fetch(topic, session_epoch=7),
+        ]
+        for step in steps:
+            if not step.topics[0].partitions:
+                step.topics = []
+            answers = []
+            for asker, ids, session in zip(pair.askers, pair.ids, sessions, strict=True):
+                step.session_id = session
+                answers.append(await asker.ask(_with_ids(step, ids), version))
+            assert not differences(answers[1], answers[0]), (version, step)
 
 
 async def test_list_offsets(pair: Pair, topic: str) -> None:
