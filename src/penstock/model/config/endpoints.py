@@ -8,16 +8,6 @@ from typing import NamedTuple
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-class Endpoint(NamedTuple):
-    """Where something listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 class Voter(NamedTuple):
     """A member of the static controller quorum."""
 
@@ -38,7 +28,8 @@ class Listener(NamedTuple):
     protocol: str
 
     def __str__(self) -> str:
-        return f"{self.name}://{Endpoint(self.host, self.port)}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
 
 
 # Patterns stay texts until first used: compiling them all would cost a start some milliseconds.
@@ -47,12 +38,12 @@ _LISTENER = r"([^:/\s]+)://(\[[0-9a-zA-Z:.%]*\]|[0-9a-zA-Z\-._%:]*):([0-9]{1,5})
 _PORT_LAST = 65535
 
 
-def endpoint_of(text: str) -> Endpoint | None:
-    """HOST:PORT; an IPv6 address stands in brackets. None if the text is something else."""
+def endpoint_of(text: str) -> tuple[str, int] | None:
+    """Host and port of HOST:PORT; an IPv6 address stands in brackets. None if the text is something else."""
     match = re.fullmatch(_ENDPOINT, text)
     if match is None or int(match[2]) > _PORT_LAST:
         return None
-    return Endpoint(match[1].strip("[]"), int(match[2]))
+    return match[1].strip("[]"), int(match[2])
 
 
 def voter_of(text: str) -> Voter | None:
@@ -61,7 +52,7 @@ def voter_of(text: str) -> Voter | None:
     endpoint = endpoint_of(address)
     if not at or endpoint is None or not re.fullmatch(r"[-+]?[0-9]{1,10}", number):
         return None
-    return Voter(int(number), endpoint.host, endpoint.port)
+    return Voter(int(number), *endpoint)
 
 
 def listener_parts(text: str) -> tuple[str, str, int] | None:

@@ -19,7 +19,6 @@ from penstock.model.config.names import (
     unknown_reason,
 )
 from penstock.model.config.problems import ConfigProblems, InvalidConfig, Problem
-from penstock.model.config.sources import Entry, read_entries
 from penstock.model.config.status import HONOURED, IGNORED, PLANNED, listener_status_of
 from penstock.model.config.values import parse
 
@@ -51,24 +50,27 @@ class NodeConfig:
     @classmethod
     def load(cls, path: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:
         """Read a .properties file, or TOML if the name ends in .toml. `overrides` win over it."""
-        entries = read_entries(path)
-        entries += [Entry(key, text) for key, text in (overrides or {}).items()]
+        from penstock.model.config.sources import read_entries  # `penstock up` has no file
+
+        entries: list[tuple[str, str, int]] = [*read_entries(path)]
+        entries += [(key, text, 0) for key, text in (overrides or {}).items()]
         return cls._of_entries(entries, path)
 
     @classmethod
     def of(cls, mapping: Mapping[str, str]) -> NodeConfig:
         """A configuration from names and texts."""
-        return cls._of_entries([Entry(key, text) for key, text in mapping.items()], "configuration")
+        entries = [(key, text, 0) for key, text in mapping.items()]
+        return cls._of_entries(entries, "configuration")
 
     @classmethod
-    def _of_entries(cls, entries: Iterable[Entry], source: str) -> NodeConfig:
+    def _of_entries(cls, entries: Iterable[tuple[str, str, int]], source: str) -> NodeConfig:
         from penstock.model.config.node_checks import check_node
 
         texts: dict[str, str] = {}
         lines: dict[str, int] = {}
-        for entry in entries:
-            texts[entry.key] = entry.text
-            lines[entry.key] = entry.line
+        for name, text, line in entries:
+            texts[name] = text
+            lines[name] = line
         values, problems = _parse_all(texts, lines)
         for name, synonym in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if name not in texts and synonym in texts:
