@@ -39,7 +39,7 @@ _PORT_LAST = 65535
 
 
 def endpoint_of(text: str) -> tuple[str, int] | None:
-    """Host and port of HOST:PORT; an IPv6 address stands in brackets. None if the text is something else."""
+    """Host and port of HOST:PORT, with IPv6 in brackets; None if the text is something else."""
     match = re.fullmatch(_ENDPOINT, text)
     if match is None or int(match[2]) > _PORT_LAST:
         return None
