@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
+
+ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 def settings_for_up(
@@ -10,12 +13,15 @@ def settings_for_up(
 ) -> dict[str, str]:
     """One node that is broker and controller, on this machine. `overrides` win."""
     address = f"[{host}]" if ":" in host else host
+    # Clients cannot connect to "any address": those who listen on it are known by name.
+    name = socket.gethostname() if host in ANY_ADDRESS else address
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "listeners": f"PLAINTEXT://{address}:{port},CONTROLLER://{address}:0",
+        "listeners": f"PLAINTEXT://{address}:{port},CONTROLLER://localhost:0",
+        "advertised.listeners": f"PLAINTEXT://{name}:{port}",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": f"1@{address}:{port}",
+        "controller.quorum.voters": f"1@localhost:{port or 9093}",
         "log.dirs": data,
         **overrides,
     }
