@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from penstock.records.batch import CONTROL, HEAD_SIZE, MAGIC, BatchHead, crc_of, read_head
 from penstock.storage import names
-from penstock.storage.compaction_filter import BatchFilter, Breath, Round, TxnTracker, note_keys
+from penstock.storage.compaction_filter import BatchFilter, Breath, TxnTracker, note_keys
 from penstock.storage.compaction_map import OffsetMap
-from penstock.storage.compaction_plan import Plan, sealed_segments
+from penstock.storage.compaction_plan import Plan, round_of, sealed_segments
 from penstock.storage.segment import Segment
 from penstock.storage.txn_index import AbortedTxn, decode_entries, encode_entries
 
@@ -31,23 +30,20 @@ class Uncleanable(ValueError):
     """The log cannot be compacted: a batch is rotten, or the key map too small for it."""
 
 
-class Pace(NamedTuple):
-    """How fast a round may read."""
-
-    bytes_per_second_max: float = float("inf")
-
-
 class CompactionWork:
     """One round over one log. Make it on the event loop; call `build_map` and then `clean`, for one
     group of segments after the other, in a worker. `cancel` from anywhere."""
 
-    def __init__(self, plan: Plan, round_: Round, offsets: OffsetMap, pace: Pace) -> None:
+    def __init__(
+        self, plan: Plan, now: int, memory_max: int, salt: bytes, bytes_per_second_max: float
+    ) -> None:
+        span = plan.first_uncleanable - plan.first_dirty
         self.plan = plan
-        self.round = round_
-        self.offsets = offsets
+        self.round = round_of(plan, now)
+        self.offsets = OffsetMap(memory_max, span, salt)
         self.cancelled = False
         self.bytes_written = 0
-        self._pace = pace
+        self._bytes_per_second_max = bytes_per_second_max
         self._breath = Breath()
         self._disk = plan.log.context.disk
         self._config = plan.log.config
@@ -173,6 +169,6 @@ class CompactionWork:
 
     def _rest(self, read: int, took: float) -> None:
         """Sleep for what the pace asks beyond the time that the work took by itself."""
-        due = read / self._pace.bytes_per_second_max
+        due = read / self._bytes_per_second_max
         if due > took:
             time.sleep(due - took)

@@ -11,7 +11,8 @@ from penstock.platform.workers import InlineWorkers
 from penstock.records.batch import BatchHead, crc_of, read_head
 from penstock.records.builder import BatchBuilder, end_txn_batch
 from penstock.records.record import iterate
-from penstock.storage.compaction import Compacted, Compactor
+from penstock.storage.compaction import Compactor
+from penstock.storage.compaction_round import Compacted
 from penstock.storage.context import LogContext
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import time
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -179,6 +180,14 @@ class TestWhen:
         bench.roll()
         assert bench.compact() is not None
         assert bench.compact() is None
+
+    def test_a_round_reads_no_faster_than_it_may(self, bench: Bench) -> None:
+        bench.append([(b"a", b"x" * 100_000), (b"b", b"x" * 100_000)])
+        bench.roll()
+        bench.compactor = Compactor(bench.disk, InlineWorkers(), bytes_per_second_max=1_000_000)
+        began = time.monotonic()
+        assert bench.compact() is not None
+        assert time.monotonic() - began > 0.4  # read twice: for the map, and to copy
 
     def test_topics_that_are_not_compacted_are_left_alone(self, tmp_path: Path) -> None:
         bench = Bench(str(tmp_path), CONFIG._replace(cleanup_compact=False))
