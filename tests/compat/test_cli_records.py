@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,50 @@ def test_an_interrupted_producer_delivers_what_it_has_read(penstock: Penstock, m
         producer.send_signal(signal.SIGINT)
         assert producer.wait(SECONDS_MAX) == 130
         assert f"delivered 2 records to {made}" in producer.stderr.read().decode()
+    finally:
+        end(producer)
+
+
+def test_following_goes_on_when_a_broker_comes_back(
+    make_node: Callable[..., Node], tmp_path: Path, topic: str
+) -> None:
+    node = make_node()
+    node.start()
+    penstock = Penstock(tmp_path, node.bootstrap)
+    penstock.out("topic", "create", topic)
+    penstock.out("produce", topic, stdin="before\n")
+    follower = penstock.start("consume", topic, "--follow")
+    try:
+        assert follower.stdout is not None and follower.stderr is not None
+        assert follower.stdout.readline() == b"before\n"
+        node.kill()
+        assert follower.stderr.readline() == b"no broker can be reached; trying again\n"
+        node.start()
+        penstock.out("produce", topic, stdin="after\n")
+        assert follower.stdout.readline() == b"after\n"
+    finally:
+        end(follower)
+
+
+def test_a_broker_that_dies_while_records_are_sent_is_told_of(
+    make_node: Callable[..., Node], tmp_path: Path, topic: str
+) -> None:
+    node = make_node()
+    node.start()
+    penstock = Penstock(tmp_path, node.bootstrap)
+    penstock.out("topic", "create", topic)
+    producer = penstock.start("produce", topic, "--wait", "3")
+    try:
+        assert producer.stdin is not None
+        producer.stdin.write(b"one\n")
+        producer.stdin.flush()
+        deadline = time.monotonic() + SECONDS_MAX
+        while penstock.out("consume", topic) != "one\n":
+            assert time.monotonic() < deadline
+        node.kill()
+        _, errors = producer.communicate(b"two\n", timeout=SECONDS_MAX)
+        assert producer.returncode == 1
+        assert b"1 of 2 records were not delivered" in errors
     finally:
         end(producer)
 

@@ -1,4 +1,9 @@
 """The `penstock` command.
 
-Heavy imports happen inside commands, so that help answers at once. Enter at `main`.
+Owns what a user types and reads: words, tables, lines, exit statuses. It starts nodes through `app`
+and reads their files through `storage`; a running cluster it knows over the wire alone, like any
+other client. Heavy imports happen inside commands, so that help answers at once.
+
+Enter at `main`. `root` is the table of commands; each command has a module of its name, and what it
+does at length is next to it: `sending`, `reading`, `topics`, `settings`, `dump`.
 """

@@ -97,7 +97,7 @@ Options:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
-                             x>=0.1]
+                             0.1<=x<=3600]
   -h, --help                 Show this message and exit.
 """,
     "topic list": """\
@@ -118,7 +118,7 @@ Options:
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
   --wait SECONDS                  How long to wait for an answer.  [default:
-                                  15.0; x>=0.1]
+                                  15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
 """,
     "topic describe": """\
@@ -136,7 +136,7 @@ Options:
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
   --wait SECONDS                  How long to wait for an answer.  [default:
-                                  15.0; x>=0.1]
+                                  15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
 """,
     "topic alter": """\
@@ -157,7 +157,7 @@ Options:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
-                             x>=0.1]
+                             0.1<=x<=3600]
   -h, --help                 Show this message and exit.
 """,
     "topic delete": """\
@@ -176,7 +176,7 @@ Options:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
-                             x>=0.1]
+                             0.1<=x<=3600]
   -h, --help                 Show this message and exit.
 """,
     "produce": """\
@@ -204,7 +204,7 @@ Options:
   --key TEXT                      The key of every record.
   -H, --header NAME=VALUE         A header of every record.
   -p, --partition N               The partition of every record.  [default:
-                                  (by the key); x>=0]
+                                  (by the key); 0<=x<=2147483647]
   --tombstones                    An empty value is a tombstone: no value at
                                   all.
   --whole                         Each file is one record, rather than each
@@ -217,7 +217,7 @@ Options:
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
   --wait SECONDS                  How long to wait for an answer.  [default:
-                                  15.0; x>=0.1]
+                                  15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
 """,
     "consume": """\
@@ -256,7 +256,7 @@ Options:
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
   --wait SECONDS                  How long to wait for an answer.  [default:
-                                  15.0; x>=0.1]
+                                  15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
 """,
     "config": """\
@@ -292,7 +292,7 @@ Options:
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
   --wait SECONDS                  How long to wait for an answer.  [default:
-                                  15.0; x>=0.1]
+                                  15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
 """,
     "config set": """\
@@ -313,7 +313,7 @@ Options:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
-                             x>=0.1]
+                             0.1<=x<=3600]
   -h, --help                 Show this message and exit.
 """,
     "config unset": """\
@@ -334,7 +334,7 @@ Options:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
-                             x>=0.1]
+                             0.1<=x<=3600]
   -h, --help                 Show this message and exit.
 """,
     "config validate": """\
@@ -409,7 +409,7 @@ Options:
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
   --wait SECONDS                  How long to wait for an answer.  [default:
-                                  15.0; x>=0.1]
+                                  15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
 """,
 }

@@ -85,8 +85,8 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 
 def launch(wanted: Up | Server) -> int:
     """Run the node until it is told to stop; the exit status."""
-    from penstock import app
+    from penstock.app import run_server, run_up
 
     if isinstance(wanted, Server):
-        return app.run_server(wanted.path)
-    return app.run_up(wanted.data, wanted.host, wanted.port, wanted.overrides)
+        return run_server(wanted.path)
+    return run_up(wanted.data, wanted.host, wanted.port, wanted.overrides)

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
 Headers = list[tuple[str, bytes | None]]
 
 
@@ -86,7 +89,7 @@ _FIELDS = {
 def _record_of_json(line: bytes) -> Record:
     try:
         fields = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadLine(f"this is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise BadLine('a record is a JSON object such as {"key": "a", "value": "b"}')
@@ -100,7 +103,7 @@ def _record_of_json(line: bytes) -> Record:
         elif field == "headers":
             said[field] = _headers_of(given)
         elif field == "partition":
-            said[field] = _whole_number(name, given)
+            said[field] = _whole_number(name, given, _INT32_MAX)
         elif field == "timestamp":
             said[field] = _timestamp_of(given)
     return Record(**said)
@@ -113,9 +116,9 @@ def _bytes_of(name: str, given: object) -> bytes | None:
         if not isinstance(given, str):
             raise BadLine(f"{name} must be a string")
         form = Form.BASE64 if name.endswith("_base64") else Form.HEX
-        return _decoded(given.encode(), form)
+        return _decoded(_utf8(name, given), form)
     if isinstance(given, str):
-        return given.encode()
+        return _utf8(name, given)
     return json.dumps(given, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -128,6 +131,8 @@ def _headers_of(given: object) -> Headers:
         if not (isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str)):
             raise BadLine('headers are {"name": "value"} or [["name", "value"], ...]')
         name, value = pair
+        if b"\0" in _utf8("a header's name", name):
+            raise BadLine("a header's name holds a zero, at which the client would cut it off")
         if isinstance(value, dict) and list(value) == ["base64"]:
             headers.append((name, _bytes_of("header_base64", value["base64"])))
         else:
@@ -135,10 +140,19 @@ def _headers_of(given: object) -> Headers:
     return headers
 
 
-def _whole_number(name: str, given: object) -> int | None:
-    if given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= 0):
+def _utf8(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise BadLine(f"{name} holds half a surrogate pair, which is no text") from None
+
+
+def _whole_number(name: str, given: object, largest: int) -> int | None:
+    if given is None:
+        return None
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= largest:
         return given
-    raise BadLine(f"{name} must be a whole number, not {given!r}")
+    raise BadLine(f"{name} must be a whole number of at most {largest}")
 
 
 def _timestamp_of(given: object) -> int | None:
@@ -147,7 +161,7 @@ def _timestamp_of(given: object) -> int | None:
             return round(datetime.fromisoformat(given).timestamp() * 1000)
         except ValueError:
             raise BadLine(f"timestamp {given!r} is no ISO 8601 time") from None
-    return _whole_number("timestamp", given)
+    return _whole_number("timestamp", given, _INT64_MAX)
 
 
 # Records to lines.

@@ -32,7 +32,9 @@ Settings = Annotated[
 ]
 Wait = Annotated[
     float,
-    typer.Option("--wait", metavar="SECONDS", min=0.1, help="How long to wait for an answer."),
+    typer.Option(
+        "--wait", metavar="SECONDS", min=0.1, max=3600, help="How long to wait for an answer."
+    ),
 ]
 Output = Annotated[Shape, typer.Option("--output", "-o", help="How to print the answer.")]
 Configs = Annotated[

@@ -14,6 +14,8 @@ FORMS = (
     "a duration such as 90s, 15m, 2h or 1d for that long ago, or @MILLISECONDS since 1970"
 )
 
+_INT64_MAX = 2**63 - 1
+
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -43,17 +45,22 @@ def position_of(text: str, now_ms: int, option: str) -> Position:
     if word in ("end", "latest"):
         return Position(Kind.END)
     if re.fullmatch(r"\d+", word):
-        return Position(Kind.OFFSET, int(word))
+        return Position(Kind.OFFSET, min(int(word), _INT64_MAX))
     if re.fullmatch(r"-\d+", word):
         return Position(Kind.BEFORE_END, int(word[1:]))
     if re.fullmatch(r"@\d+", word):
-        return Position(Kind.TIME, int(word[1:]))
+        return _at(int(word[1:]))
     if duration := _DURATION.fullmatch(word):
-        return Position(Kind.TIME, now_ms - int(duration[1]) * _UNIT_MS[duration[2]])
+        return _at(now_ms - int(duration[1]) * _UNIT_MS[duration[2]])
     try:
-        return Position(Kind.TIME, round(datetime.fromisoformat(text.strip()).timestamp() * 1000))
-    except ValueError:
+        return _at(round(datetime.fromisoformat(text.strip()).timestamp() * 1000))
+    except (ValueError, OverflowError):
         raise Failure(f"{option} {text!r} is not a position", f"expected {FORMS}", USAGE) from None
+
+
+def _at(time_ms: int) -> Position:
+    """A time that 64 bits can hold: below zero are the protocol's special ones."""
+    return Position(Kind.TIME, max(0, min(time_ms, _INT64_MAX)))
 
 
 def offset_at(position: Position, start: int, end: int, by_time: int) -> int:

@@ -64,6 +64,7 @@ def run(
             "--partition",
             "-p",
             min=0,
+            max=2**31 - 1,
             metavar="N",
             show_default="by the key",
             help="The partition of every record.",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from penstock.cli import client
-from penstock.cli.failure import Failure
+from penstock.cli.failure import UNREACHABLE, Failure, say
 from penstock.cli.lines import Form, line_of
 from penstock.cli.positions import Kind, Position, offset_at
 from penstock.cli.progress import Progress
@@ -44,6 +45,7 @@ class Reader:
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
+                "error_cb": _tell_of_outage,
             },
         )
 
@@ -133,10 +135,13 @@ class Reader:
     def _batches(self) -> Iterator[list[Any]]:
         """What arrives, in batches, until every span is read to its end."""
         open_spans = dict(self._spans)
+        heard = time.monotonic()
         while open_spans:
             first = self._consumer.poll(POLL_SECONDS)
             if first is None:
+                self._check_patience(open_spans, heard)
                 continue
+            heard = time.monotonic()
             arrived: list[Any] = [first, *self._consumer.consume(BATCH_MAX, 0)]
             batch = []
             for message in arrived:
@@ -149,6 +154,17 @@ class Reader:
                     batch.append(message)
             if batch:
                 yield batch
+
+    def _check_patience(self, open_spans: Mapping[int, Span], heard: float) -> None:
+        """What is there comes at once, or the broker is gone; what is to come may take for ever."""
+        waits_for_more = any(span.end is None for span in open_spans.values())
+        if not waits_for_more and time.monotonic() - heard > self._wait:
+            raise Failure(
+                f"nothing came for {self._wait:g} s, though partitions "
+                f"{', '.join(map(str, open_spans))} have records left",
+                "the broker may be gone; `penstock cluster describe` shows who is there",
+                UNREACHABLE,
+            )
 
     def _ends(self, message: Any, span: Span) -> bool:
         """Whether nothing of the span comes after this message."""
@@ -170,6 +186,11 @@ class Reader:
                 KafkaException(error),
                 f"reading stopped at partition {message.partition()}",
             )
+
+
+def _tell_of_outage(error: KafkaError) -> None:
+    if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        say("no broker can be reached; trying again")
 
 
 def _belongs(message: Any, span: Span) -> bool:

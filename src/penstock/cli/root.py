@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from penstock.cli.coercion import QuickGroup
-from penstock.cli.failure import REFUSED, Failure, complain, say
+from penstock.cli.failure import REFUSED, USAGE, Failure, complain, say
 
 COMMANDS = {
     "up": ("penstock.cli.node", "up", "Start a node with sensible settings, for this machine."),
@@ -101,6 +101,9 @@ def penstock(
 
 def run_command(words: Sequence[str]) -> int:
     """Run one command; the exit status."""
+    for word in words:
+        if not word.isprintable() and any("\ud800" <= each <= "\udfff" for each in word):
+            raise Failure(f"{word!r} is not text in UTF-8", "check the encoding of it", USAGE)
     group = get_command(app)
     if COMPLETE_VARIABLE in os.environ:
         group.main(list(words), prog_name="penstock", complete_var=COMPLETE_VARIABLE)

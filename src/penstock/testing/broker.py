@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Mapping
-from typing import IO
+from typing import IO, Any
 
 READY = "penstock is ready on "
 LOG_LINES_MAX = 10_000
@@ -102,6 +102,7 @@ class Broker:
             text=True,
             errors="replace",
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl-C is for the tests; they end the broker in their time
         )
         assert self._process.stdout is not None
         self._output = _Output(self._process.stdout, self._lines)
@@ -153,18 +154,23 @@ class Broker:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, problem: BaseException | None, __: object) -> None:
+        try:
+            self.close()
+        except BrokerFailed as failure:
+            if problem is None:
+                raise
+            problem.add_note(str(failure))  # what went wrong in the block matters more
 
     async def __aenter__(self) -> Broker:
         import asyncio
 
         return await asyncio.to_thread(self.__enter__)
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         import asyncio
 
-        await asyncio.to_thread(self.close)
+        await asyncio.to_thread(self.__exit__, *raised)
 
     def __repr__(self) -> str:
         state = f"pid {self.pid}" if self.running else "not running"

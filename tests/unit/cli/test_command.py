@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -68,7 +69,8 @@ def test_no_words_at_all_show_help_and_end_as_a_mistake(penstock: Penstock) -> N
         (("topic", "list", "-o", "xml"), "'xml' is none of table, json, yaml"),
         (("up", "--port", "http"), "'http' is not a whole number from 0 to 65535"),
         (("topic", "create", "t", "-p", "0"), "'0' is not a whole number of at least 1"),
-        (("topic", "list", "--wait", "soon"), "'soon' is not a number of at least 0.1"),
+        (("topic", "list", "--wait", "soon"), "'soon' is not a number from 0.1 to 3600"),
+        (("topic", "create", os.fsdecode(b"a\xff")), "is not text in UTF-8"),
         (("topic", "create", "t", "-c", "x"), "--config 'x' is not a setting"),
         (("topic", "alter", "t"), "nothing to alter"),
         (("topic", "delete", "t"), "not deleting t unasked"),
@@ -109,8 +111,7 @@ def test_a_node_carries_no_parser() -> None:
     script = (
         "import sys, types; from penstock.cli.main import run;"
         "app = sys.modules['penstock.app'] = types.ModuleType('penstock.app');"
-        "app.run_up = lambda *_: 7;"
-        "import penstock; penstock.app = app;"
+        "app.run_up = app.run_server = lambda *_: 7;"
         "print(run(['up', '--port', '0']), 'typer' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -111,6 +111,12 @@ def test_json_takes_headers_as_an_object() -> None:
         (b'{"value_base64": "!"}', "this is not base64"),
         (b'{"value_hex": 5}', "value_hex must be a string"),
         (b'{"headers": "a"}', "headers are"),
+        (b'{"headers": {"a\\u0000b": "c"}}', "holds a zero"),
+        (b'{"headers": {"\\ud800": "c"}}', "half a surrogate pair"),
+        (b'{"value": "\\ud800"}', "half a surrogate pair"),
+        (b'{"partition": 2147483648}', "at most 2147483647"),
+        (b'{"timestamp": 9223372036854775808}', "at most 9223372036854775807"),
+        (b"[" * 100_000, "this is not JSON"),
     ],
 )
 def test_json_that_is_no_record_is_told_why(line: bytes, problem: str) -> None:
@@ -144,7 +150,10 @@ def test_a_record_without_a_time_says_so_in_json() -> None:
 _maybe = st.none() | st.binary(max_size=20)
 
 
-@given(_maybe, _maybe, st.lists(st.tuples(st.text(max_size=5), _maybe), max_size=3))
+_name = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=5)
+
+
+@given(_maybe, _maybe, st.lists(st.tuples(_name, _maybe), max_size=3))
 def test_what_json_writes_it_reads_back(
     value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> None:

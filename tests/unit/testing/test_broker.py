@@ -104,6 +104,18 @@ def test_a_crash_that_nobody_noticed_fails_the_test_at_the_end() -> None:
         assert eventually(lambda: not broker.running)
 
 
+def test_a_failing_test_keeps_its_own_error_and_gets_a_note_of_the_brokers() -> None:
+    with pytest.raises(ZeroDivisionError) as caught, PretendBroker({"mode": "crash"}) as broker:
+        assert eventually(lambda: not broker.running)
+        print(1 / 0)
+    assert "had ended by itself" in caught.value.__notes__[0]
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_the_broker() -> None:
+    with PretendBroker() as broker:
+        assert os.getpgid(broker.pid) != os.getpgid(0)
+
+
 def test_a_broker_that_prints_much_never_blocks() -> None:
     with PretendBroker({"mode": "chatty"}) as broker:
         assert eventually(lambda: "said it all" in broker.log)
