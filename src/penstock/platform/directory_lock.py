@@ -13,7 +13,7 @@ import os
 import struct
 
 _FLOCK = struct.Struct("@hhqqi4x")  # type, whence, start, length, pid: Linux on 64 bits
-_held: dict[str, int] = {}
+_held: dict[str, DirectoryLock] = {}
 
 
 class DirectoryInUse(OSError):
@@ -48,7 +48,7 @@ class DirectoryLock:
                 raise DirectoryInUse(directory, pid) from None
             raise
         self._fd = fd
-        _held[self._key] = fd
+        _held[self._key] = self
 
     def fileno(self) -> int:
         """A descriptor on the directory's file system, as old as the lock."""
@@ -56,7 +56,8 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Let others in. The file stays, as Kafka's does."""
-        if _held.pop(self._key, None) is not None:
+        if _held.get(self._key) is self:
+            del _held[self._key]
             os.close(self._fd)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.platform.disk import File
+from penstock.storage.segment import CorruptSegment
 
 
 class LogSlice:
@@ -38,6 +39,8 @@ class LogSlice:
 def cut_slice(file: File, position: int, size_max: int, whole_first: bool) -> LogSlice | None:
     """A slice that is cut at `size_max`, where the first batch goes whole or not at all."""
     first = 12 + int.from_bytes(file.pread(4, position + 8), "big")
+    if first > file.size - position:
+        raise CorruptSegment(file.path, position, f"a batch of {first} bytes passes the end")
     if first > size_max:
         return LogSlice(file, position, first) if whole_first else None
     return LogSlice(file, position, size_max)

@@ -86,7 +86,8 @@ def load_log(
             reload_producers(log, now, trust_absence=True)
     elif snapshots or any(scan.has_producers for scan in scans):
         reload_producers(log, now, snapshot_max=max(first_scanned, log.start))
-    log.active.file.release()
+    for segment in log.segments:
+        segment.file.release()
     return log
 
 

@@ -300,6 +300,8 @@ class Segment:
                 raise CorruptSegment(
                     self.file.path, position, f"length {head.length}, magic {head.magic}"
                 )
+            if position + head.length + 12 > end:
+                raise CorruptSegment(self.file.path, position, "the file ends within a batch")
             yield position, head
             position += head.length + 12
 

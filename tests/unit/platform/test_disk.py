@@ -1,0 +1,208 @@
+"""Files that hand their descriptors back, and names that change atomically."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from penstock.platform import disk as disk_module
+from penstock.platform.disk import Disk
+
+
+def make_files(disk: Disk, directory: Path, count: int) -> list[disk_module.File]:
+    files = [disk.open(str(directory / f"{number}"), create=True) for number in range(count)]
+    for number, file in enumerate(files):
+        file.append(b"%d" % number)
+    return files
+
+
+def test_appends_go_to_the_end_and_answer_where(tmp_path: Path) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    assert [file.append(b"one"), file.append(memoryview(b"two")), file.size] == [0, 3, 6]
+    assert file.pread(6, 0) == b"onetwo"
+
+
+def test_a_file_that_exists_keeps_its_content_and_is_appended_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    file = Disk().open(str(tmp_path / "file"))
+    file.append(b"new")
+    assert (tmp_path / "file").read_bytes() == b"oldnew"
+
+
+def test_a_file_that_must_be_there_is_missed_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Disk().open(str(tmp_path / "nothing"))
+
+
+def test_a_failed_append_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    file.append(b"good")
+
+    def write_a_part_then_fail(fd: int, data: bytes, position: int) -> int:
+        if len(data) > 2:
+            return os.pwrite(fd, bytes(data[:2]), position)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_module, "_pwrite", write_a_part_then_fail)
+        with pytest.raises(OSError, match="no space left"):
+            file.append(b"torn")
+    assert (tmp_path / "file").read_bytes() == b"good"
+    file.append(b"more")
+    assert (tmp_path / "file").read_bytes() == b"goodmore"
+
+
+def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    monkeypatch.setattr(
+        disk_module, "_pwrite", lambda fd, data, at: os.pwrite(fd, bytes(data[:3]), at)
+    )
+    file.append(b"a longer text")
+    assert (tmp_path / "file").read_bytes() == b"a longer text"
+
+
+def test_descriptors_stay_within_the_bound_and_files_stay_usable(tmp_path: Path) -> None:
+    disk = Disk(open_files_max=5)
+    files = make_files(disk, tmp_path, 20)
+    assert disk.open_files <= 5
+    for number, file in enumerate(files):
+        assert file.pread(9, 0) == b"%d" % number
+        file.append(b"!")
+        assert disk.open_files <= 5
+    assert [file.size for file in files] == [len(str(n)) + 1 for n in range(20)]
+
+
+def test_a_file_in_use_outlives_those_that_are_not(tmp_path: Path) -> None:
+    disk = Disk(open_files_max=4)
+    busy = disk.open(str(tmp_path / "busy"), create=True)
+    fd = busy.fileno()
+    for number in range(20):
+        disk.open(str(tmp_path / f"{number}"), create=True)
+        assert busy.fileno() == fd
+
+
+def test_a_pinned_file_is_never_taken_away(tmp_path: Path) -> None:
+    disk = Disk(open_files_max=2)
+    file = disk.open(str(tmp_path / "pinned"), create=True)
+    file.append(b"mine")
+    with file.pinned() as fd:
+        make_files(disk, tmp_path, 10)
+        assert os.pread(fd, 4, 0) == b"mine"
+    make_files(disk, tmp_path, 10)
+    assert disk.open_files <= 2
+
+
+def test_other_threads_open_files_but_never_take_descriptors_back(tmp_path: Path) -> None:
+    disk = Disk(open_files_max=2)
+    file = disk.open(str(tmp_path / "file"), create=True)
+    fd = file.fileno()
+    thread = threading.Thread(target=make_files, args=(disk, tmp_path, 6))
+    thread.start()
+    thread.join()
+    assert os.fstat(fd).st_ino == os.stat(tmp_path / "file").st_ino
+    make_files(disk, tmp_path, 3)
+    assert disk.open_files <= 2
+
+
+def test_a_closed_file_is_an_error_to_use(tmp_path: Path) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    file.close()
+    with pytest.raises(OSError, match="closed for good"):
+        file.append(b"late")
+
+
+def test_a_file_closed_under_a_pin_stays_open_until_the_pin_is_gone(tmp_path: Path) -> None:
+    disk = Disk()
+    file = disk.open(str(tmp_path / "file"), create=True)
+    file.append(b"text")
+    with file.pinned() as fd:
+        file.close()
+        assert os.pread(fd, 4, 0) == b"text"
+    assert disk.open_files == 0
+
+
+def test_a_renamed_file_is_found_again_after_its_descriptor_was_handed_back(tmp_path: Path) -> None:
+    file = Disk().open(str(tmp_path / "old"), create=True)
+    file.append(b"text")
+    file.rename(str(tmp_path / "new"))
+    file.release()
+    assert file.pread(4, 0) == b"text"
+
+
+def test_cached_bytes_are_read_without_waiting(tmp_path: Path) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    file.append(b"x" * 10_000)
+    assert file.pread_cached(5000, 100) == b"x" * 5000
+    assert file.pread_cached(5000, 9000) == b"x" * 1000
+
+
+def test_where_the_file_system_cannot_tell_nothing_is_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    file.append(b"text")
+
+    def unsupported(*_: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "preadv", unsupported)
+    assert file.pread_cached(4, 0) == b"text"
+
+
+def test_cold_bytes_are_said_to_be_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    file.append(b"text")
+
+    def would_block(*_: object) -> int:
+        raise BlockingIOError(errno.EAGAIN, "try again")
+
+    monkeypatch.setattr(os, "preadv", would_block)
+    assert file.pread_cached(4, 0) is None
+
+
+def test_an_atomic_write_syncs_the_bytes_before_the_name_and_the_name_last(tmp_path: Path) -> None:
+    steps = []
+
+    class Watched(Disk):
+        def sync_fd(self, fd: int) -> None:
+            steps.append(f"sync {os.path.basename(os.readlink(f'/proc/self/fd/{fd}'))}")
+
+        def sync_directory(self, path: str) -> None:
+            steps.append(f"sync directory with {sorted(os.listdir(path))}")
+
+    Watched().write_atomic(str(tmp_path / "file"), b"new")
+    assert steps == ["sync file.tmp", "sync directory with ['file']"]
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_failed_atomic_write_leaves_the_old_content(tmp_path: Path) -> None:
+    class Full(Disk):
+        def sync_fd(self, fd: int) -> None:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(OSError, match="no space"):
+        Full().write_atomic(str(tmp_path / "file"), b"new")
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_writing_at_a_position_cuts_what_was_behind(tmp_path: Path) -> None:
+    disk, path = Disk(), str(tmp_path / "file")
+    disk.write_at(path, b"a long content", 0)
+    disk.write_at(path, b"NEW", 2)
+    assert disk.read_bytes(path) == b"a NEW"
+    disk.write_at(path, b"", 1)
+    assert disk.read_bytes(path) == b"a"
+
+
+def test_the_whole_file_system_can_be_synced_with_one_call(tmp_path: Path) -> None:
+    with open(tmp_path / "file", "wb") as file:
+        assert Disk().sync_filesystem(file.fileno())
+    with pytest.raises(OSError, match="syncfs"):
+        Disk().sync_filesystem(-1)
