@@ -52,7 +52,7 @@ def test_the_first_record_at_or_after_a_time_is_found(
 
 
 def test_records_below_the_log_start_are_not_found(tmp_path: Path) -> None:
-    log, timestamps = build(tmp_path, 0)
+    log, _ = build(tmp_path, 0)
     log.advance_start(50)
     found = log.find_timestamp(0)
     assert found is not None and found.offset == 50
