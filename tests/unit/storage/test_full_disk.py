@@ -92,7 +92,7 @@ def test_a_directory_that_cannot_be_written_is_offline(small_disk: Path) -> None
     put(store.create("t", 0, TOPIC_ID, CONFIG), batch())
     store.close()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    with pytest.raises(NoDirectory, match="[Rr]ead-only"):
+    with pytest.raises(NoDirectory, match=r"[Rr]ead-only"):
         open_store(small_disk)
     subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
     store = open_store(small_disk)
