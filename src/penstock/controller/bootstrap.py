@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.metadata.configs import BROKER
+from penstock.controller.isr_min import on_elr_enabled
+from penstock.metadata.image import EMPTY
 from penstock.metadata.levels import (
     ELR_VERSION,
     METADATA_TRANSACTIONS_FROM,
@@ -12,7 +13,6 @@ from penstock.metadata.levels import (
 )
 from penstock.protocol.generated.metadata_records import (
     BeginTransactionRecord,
-    ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
@@ -22,22 +22,11 @@ if TYPE_CHECKING:
 
 
 def first_records(formatted: Sequence[Any], isr_min: int) -> list[Any]:
-    """What the first leader of a quorum commits, given what formatting left for it.
-
-    With eligible leader replicas, min.insync.replicas decides who may lead, so controllers must
-    agree on it: it becomes part of the metadata instead of each node's own file.
-    """
+    """What the first leader of a quorum commits, given what formatting left for it."""
     levels = {r.name: r.feature_level for r in formatted if isinstance(r, FeatureLevelRecord)}
     records = list(formatted)
     if levels.get(ELR_VERSION):
-        records.append(
-            ConfigRecord(
-                resource_type=BROKER,
-                resource_name="",
-                name="min.insync.replicas",
-                value=str(isr_min),
-            )
-        )
+        records += on_elr_enabled(EMPTY.configs, isr_min)
     if levels.get(METADATA_VERSION, 0) < METADATA_TRANSACTIONS_FROM:
         return records
     return [BeginTransactionRecord(name="Bootstrap records"), *records, EndTransactionRecord()]

@@ -285,7 +285,10 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Dec
 
 
 def fence_stale(context: Context) -> Decision | None:
-    """Fence one broker that has been silent too long; the next call sees what that did."""
+    """Fence one broker that has been silent too long, and answer which.
+
+    One at a time: who takes over from the next one depends on what this one's going changed.
+    """
     unfenced = [
         broker.id
         for broker in context.image.cluster.brokers.values()
@@ -294,5 +297,5 @@ def fence_stale(context: Context) -> Decision | None:
     ]
     for broker_id in context.sessions.stale(unfenced, context.now):
         broker = context.image.cluster.brokers[broker_id]
-        return Decision(fence(context, broker), None, atomic=False)
+        return Decision(fence(context, broker), broker_id, atomic=False)
     return None

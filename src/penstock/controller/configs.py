@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.controller import isr_min
 from penstock.controller.decision import Context, Decision, Refusal
 from penstock.metadata.configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from penstock.model.errors import ErrorCode
@@ -139,9 +140,9 @@ def _alter(
     for key, value in wanted.items():
         # A broker's value is written even if it stays: brokers reload files that it names.
         if kind == BROKER or current.get(key) != value:
-            records.append(
-                ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
-            )
+            record = ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+            records.append(record)
+            records.extend(isr_min.after_change(context, record))
     return Refusal(ErrorCode.NONE)
 
 
@@ -152,7 +153,11 @@ def _refused(
         return Refusal(ErrorCode.INVALID_REQUEST, f"There is no resource type {kind} to alter.")
     old = context.image.configs.of(kind, name)
     values = {key: value for key, value in {**old, **wanted}.items() if value is not None}
-    return _absent(context, kind, name) or context.rules.refuse(kind, name, values, old)
+    return (
+        _absent(context, kind, name)
+        or isr_min.refused(context, kind, name, wanted)
+        or context.rules.refuse(kind, name, values, old)
+    )
 
 
 def _absent(context: Context, kind: int, name: str) -> Refusal | None:

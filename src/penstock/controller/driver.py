@@ -73,6 +73,7 @@ class ControllerDriver:
         if not self.raft.leading:
             raise NotLeader("a quorum of several voters is not served yet")
         self._machine.take_over(loaded.image, self._clock.monotonic())
+        log.info("leading the metadata from offset %d in epoch %d", *self._position())
         self._publish(loaded)
         first: list[Any] = [AbortTransactionRecord(reason="its leader failed")] if torn else []
         if not loaded.image.features.levels:
@@ -80,6 +81,9 @@ class ControllerDriver:
         if first:
             await self.raft.committed(self._propose(first))
         self._schedule_check()
+
+    def _position(self) -> tuple[int, int]:
+        return self.raft.next_offset, self.raft.epoch
 
     async def close(self) -> None:
         """Let what was decided be committed, then let go of the log."""
@@ -186,6 +190,7 @@ class ControllerDriver:
             now=self._clock.monotonic(), chance=self._chance, next_offset=self.raft.next_offset
         )
         if decision is not None:
+            log.warning("fencing broker %d: not heard from for too long", decision.response)
             self._enact(decision)
         self._schedule_check()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller.decision import Context, Decision, Refusal
+from penstock.controller.isr_min import on_elr_enabled
 from penstock.metadata.levels import (
     ELR_FROM,
     ELR_VERSION,
@@ -39,6 +40,9 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decisio
         refusal = _refused(context, update, wanted)
         if refusal is not None:
             return Decision([], _failed(request, refusal))
+        enabled = update.feature == ELR_VERSION and update.max_version_level > 0
+        if enabled and not context.image.features.elr_enabled:
+            records += on_elr_enabled(context.image.configs, context.settings.isr_min_default)
         records.append(
             FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.controller.decision import Context
 from penstock.controller.elections import Election, Rules, change_record, settle
+from penstock.controller.isr_min import isr_min_of
 from penstock.metadata.configs import BROKER, TOPIC
 from penstock.metadata.topics import (
     DIRECTORY_LOST,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from penstock.metadata.topics import PartitionImage, TopicImage
 
-_ISR_MIN = "min.insync.replicas"
 _UNCLEAN = "unclean.leader.election.enable"
 
 
@@ -88,13 +88,6 @@ def leads_any(context: Context, broker: int) -> bool:
         for topic in context.image.topics.by_id.values()
         for partition in topic.partitions.values()
     )
-
-
-def isr_min_of(context: Context, topic: str) -> int:
-    """min.insync.replicas of a topic: its own, the cluster's, or the controller's setting."""
-    configs = context.image.configs
-    value = configs.of(TOPIC, topic).get(_ISR_MIN) or configs.of(BROKER, "").get(_ISR_MIN)
-    return int(value) if value else context.settings.isr_min_default
 
 
 def _changes(

@@ -69,12 +69,12 @@ class TopicNames:
         return min(others) if others else None
 
 
-def refuse_name(name: str, names: TopicNames) -> Refusal | None:
+def refuse_name(name: str, *taken: TopicNames) -> Refusal | None:
     """Why no topic of this name may be created, were it not there already."""
     problem = invalid_name(name)
     if problem is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"No topic may have this name: {problem}")
-    other = names.collision(name)
+    other = next(filter(None, (names.collision(name) for names in taken)), None)
     if other is not None:
         return Refusal(
             ErrorCode.INVALID_TOPIC_EXCEPTION,

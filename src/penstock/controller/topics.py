@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.controller import isr_min
 from penstock.controller.decision import RECORDS_MAX, Context, Decision, Refusal
 from penstock.controller.partitions import TOO_MANY, assigned, placed
 from penstock.controller.topic_names import METADATA_TOPIC, TopicNames, refuse_name
@@ -63,7 +64,7 @@ def _refused(context: Context, topic: CreatableTopic, fresh: TopicNames) -> Refu
         return _PROHIBITED
     if name in context.image.topics.by_name:
         return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    refusal = refuse_name(name, context.names) or refuse_name(name, fresh)
+    refusal = refuse_name(name, context.names, fresh)
     if refusal is not None or not topic.configs:
         return refusal
     return context.rules.refuse(TOPIC, name, {c.name: c.value for c in topic.configs})
@@ -82,9 +83,9 @@ def _created(
     # Sorted, so that the same request always makes the same records.
     overrides = {c.name: c.value for c in sorted(topic.configs, key=lambda c: c.name)}
     for key, value in overrides.items():
-        records.append(
-            ConfigRecord(resource_type=TOPIC, resource_name=topic.name, name=key, value=value)
-        )
+        record = ConfigRecord(resource_type=TOPIC, resource_name=topic.name, name=key, value=value)
+        records.append(record)
+        records.extend(isr_min.after_change(context, record))
     for index, partition in enumerate(partitions):
         records.append(partition.record(topic_id, index))
     return CreatableTopicResult(

@@ -6,6 +6,7 @@ from penstock.metadata.configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import alter_configs as legacy
+from penstock.protocol.generated import create_topics as ct
 from penstock.protocol.generated import incremental_alter_configs as inc
 from penstock.protocol.generated import update_features as uf
 
@@ -188,3 +189,37 @@ def test_a_level_needs_every_voter_to_have_registered() -> None:
     response = update(stage, ("share.version", 0, SAFE))
     assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "Controller 5" in response.error_message
+
+
+ISR_MIN = "min.insync.replicas"
+
+
+def test_when_the_minimum_in_sync_changes_nobody_is_eligible_any_more() -> None:
+    stage = Stage()
+    stage.create(topic("a"))
+    stage.beat(1, want_fence=True)
+    assert stage.partition("a").elr == (1,)
+    assert edit(stage, TOPIC, "a", (ISR_MIN, SET, "2")).error_code == 0
+    assert stage.partition("a").elr == ()
+    request = ct.CreateTopicsRequest(topics=[topic("b", min_insync_replicas="1")])
+    stage.beat(1)
+    kinds = [type(r).__name__ for r in stage.decide(ApiKey.CREATE_TOPICS, request).records]
+    assert kinds == ["TopicRecord", "ConfigRecord", "ClearElrRecord", "PartitionRecord"]
+
+
+def test_with_elr_one_minimum_counts_for_all_brokers() -> None:
+    stage = Stage()
+    assert edit(stage, BROKER, "1", (ISR_MIN, SET, "2")).error_code == ErrorCode.INVALID_CONFIG
+    assert edit(stage, BROKER, "", (ISR_MIN, DELETE, None)).error_code == ErrorCode.INVALID_CONFIG
+    assert edit(stage, BROKER, "", (ISR_MIN, SET, "1")).error_code == 0
+
+
+def test_switching_elr_on_makes_one_minimum_count() -> None:
+    stage = Stage()
+    elr = "eligible.leader.replicas.version"
+    assert update(stage, (elr, 0, SAFE)).error_code == 0
+    assert edit(stage, BROKER, "1", (ISR_MIN, SET, "2")).error_code == 0
+    assert edit(stage, BROKER, "", (ISR_MIN, DELETE, None)).error_code == 0
+    assert update(stage, (elr, 1, UP)).error_code == 0
+    assert stage.image.configs.of(BROKER, "1") == {}
+    assert stage.image.configs.of(BROKER, "") == {ISR_MIN: "1"}

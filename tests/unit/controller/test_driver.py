@@ -103,6 +103,19 @@ async def test_a_new_cluster_begins_with_its_feature_levels(tmp_path: Path) -> N
     await running.driver.close()
 
 
+async def test_a_cluster_whose_first_leader_died_at_birth_begins_with_the_next(
+    tmp_path: Path,
+) -> None:
+    newborn = Running(tmp_path).driver.raft
+    newborn.load()
+    await newborn.start(lambda _: None)
+    await newborn.close()
+    running = Running(tmp_path)
+    await running.driver.start()
+    assert dict(running.driver.image.features.levels) == DEFAULT_LEVELS
+    await running.driver.close()
+
+
 async def test_a_topic_is_published_before_its_creation_is_answered(tmp_path: Path) -> None:
     running = await Running(tmp_path, ThreadWorkers()).start()
     assert await running.create("a") == [0]
