@@ -36,6 +36,8 @@ class Maintenance:
             bytes_per_second_max=config.get_float("log.cleaner.io.max.bytes.per.second"),
         )
 
+        broker.on_deleted = self._compactor.forget
+
     def start(self) -> None:
         """Begin all passes."""
         config = self._broker.config

@@ -124,6 +124,13 @@ def read_head(view: Bytes, at: int = 0) -> BatchHead:
     return _new(BatchHead, HEAD.unpack_from(view, at))
 
 
+def compression_of(view: Bytes, at: int = 0) -> int:
+    """The codec that the batch at `at` names; 0, none, if there is no whole head."""
+    if len(view) - at < HEAD_SIZE:
+        return 0
+    return view[at + ATTRIBUTES_OFFSET + 1] & COMPRESSION_MASK
+
+
 def batch_end(view: Bytes, at: int) -> int:
     """Where the batch at `at` ends and the next one begins."""
     end: int = at + PREFIX_SIZE + _INT32.unpack_from(view, at + LENGTH_OFFSET)[0]

@@ -18,7 +18,7 @@ from penstock.server.producer_ids import ProducerIds
 from penstock.server.reconcile import Reconciler, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from penstock.metadata.delta import MetadataDelta
     from penstock.metadata.image import MetadataImage
@@ -86,6 +86,8 @@ class Broker:
         self.hosted: dict[tuple[str, int], Partition] = {}
         self.hosted_by_id: dict[tuple[bytes, int], Partition] = {}
         self.parked_fetches = 0
+        self.on_deleted: Callable[[TopicPartition], None] = lambda _: None
+        """Told of each partition whose log is deleted."""
         self.fetch_sessions = FetchSessions(
             self.limits.fetch_sessions_max, lambda: chance.between(1, 2_147_483_647)
         )

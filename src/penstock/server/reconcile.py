@@ -169,6 +169,7 @@ class Reconciler:
         partition.release_all(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if broker.store.logs.get(key) is partition.log:  # else it went with its directory
             broker.store.delete(key)
+        broker.on_deleted(key)
 
     # -- configuration ------------------------------------------------------------------------
 

@@ -18,6 +18,8 @@ from penstock.protocol.generated.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.records.batch import compression_of
+from penstock.records.compression import ZSTD
 from penstock.replica.partition import Appended, Refused
 from penstock.server.leaders import point_at_leader
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 ACKS = (-1, 0, 1)
 BY_ID_FROM = 13
+ZSTD_FROM = 7
+"""The first version whose clients may compress with zstd: older consumers could not read it."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id that may write internal topics, as in Kafka."""
 
@@ -96,8 +100,8 @@ def _append_topic(
             error = broker.why_not_hosted(topic.topic_id if by_id else topic.name, index)
             answers.append(PartitionProduceResponse(index=index, error_code=error, base_offset=-1))
             continue
-        refusal = _refusal(call, acks, partition)
-        result = refusal or partition.append(item.records or _NOTHING, now)
+        records = item.records or _NOTHING
+        result = _refusal(call, acks, partition, records) or partition.append(records, now)
         if isinstance(result, Refused):
             if result.error == ErrorCode.INVALID_TXN_STATE and request.transactional_id is None:
                 # Without an id there is nothing that could allow a transaction.
@@ -116,7 +120,9 @@ def _append_topic(
     return answers
 
 
-def _refusal(call: Call, acks: int, partition: Partition) -> Refused | None:
+def _refusal(
+    call: Call, acks: int, partition: Partition, records: memoryview
+) -> Refused | None:
     if acks not in ACKS:
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.internal and call.client_id != ADMIN_CLIENT_ID:
@@ -125,6 +131,8 @@ def _refusal(call: Call, acks: int, partition: Partition) -> Refused | None:
         return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     if partition.offline:
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
+    if call.version < ZSTD_FROM and compression_of(records) == ZSTD:
+        return Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return None
 
 
