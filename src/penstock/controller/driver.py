@@ -149,9 +149,11 @@ class ControllerDriver:
         level = self._machine.image.features.levels.get(METADATA_VERSION)
         if level is None:  # only the very first batch, which sets it
             level = next((r.feature_level for r in records if r.API_KEY == 12), 0)
+        # Folded before it is appended: the log must never hold what nobody can apply.
+        delta = self._machine.fold(records)
         end = self.raft.propose(records, level)
-        delta = self._machine.apply(records, end - 1, self.raft.epoch)
-        self._decided.append((end, Published(self._machine.image, delta)))
+        image = self._machine.adopt(delta, end - 1, self.raft.epoch)
+        self._decided.append((end, Published(image, delta)))
         return end
 
     def _on_commit(self, high_watermark: int) -> None:

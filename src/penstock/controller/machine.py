@@ -89,16 +89,19 @@ class Controller:
         next_offset: int,
         version: int,
     ) -> Decision:
-        """What to commit and what to answer. Nothing has changed yet: see `apply`."""
+        """What to commit and what to answer. Nothing has changed yet: see `adopt`."""
         return HANDLERS[api_key](self._context(now, chance, next_offset, version), request)
 
     def tick(self, *, now: Millis, chance: Chance, next_offset: int) -> Decision | None:
         """What time alone brings about: a broker that fell silent is fenced."""
         return brokers.fence_stale(self._context(now, chance, next_offset, 0))
 
-    def apply(self, records: Sequence[Any], last_offset: int, epoch: int) -> MetadataDelta:
-        """Take records as decided; answers what they changed."""
-        delta = MetadataDelta(self.image).replay_all(records)
+    def fold(self, records: Sequence[Any]) -> MetadataDelta:
+        """What records would change. Raises, and nothing has happened, if they make no sense."""
+        return MetadataDelta(self.image).replay_all(records)
+
+    def adopt(self, delta: MetadataDelta, last_offset: int, epoch: int) -> MetadataImage:
+        """Take a change as decided: its records stand in the log up to `last_offset`."""
         if delta.topics is not None:
             for topic in delta.topics.deleted.values():
                 self._names.remove(topic.name)
@@ -106,6 +109,12 @@ class Controller:
                 if change.before is None:
                     self._names.add(change.name)
         self.image = delta.apply(last_offset, epoch)
+        return self.image
+
+    def apply(self, records: Sequence[Any], last_offset: int, epoch: int) -> MetadataDelta:
+        """`fold` and `adopt` in one, where nothing can come between."""
+        delta = self.fold(records)
+        self.adopt(delta, last_offset, epoch)
         return delta
 
     def _context(self, now: Millis, chance: Chance, next_offset: int, version: int) -> Context:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.controller.config_rules import ConfigRules
-from penstock.controller.decision import Settings
+from penstock.controller.decision import Decision, Settings
 from penstock.controller.driver import ControllerDriver
 from penstock.controller.machine import Controller
 from penstock.metadata.configs import BROKER
@@ -16,6 +16,7 @@ from penstock.metadata.image import MetadataImage
 from penstock.metadata.levels import DEFAULT_LEVELS
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
+from penstock.model.invariants import InvariantViolated
 from penstock.platform.chance import SystemChance
 from penstock.platform.disk import Disk
 from penstock.platform.workers import InlineWorkers, ThreadWorkers, Workers
@@ -23,7 +24,11 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import create_topics as ct
 from penstock.protocol.generated import describe_quorum as dq
 from penstock.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.generated.metadata_records import BeginTransactionRecord, TopicRecord
+from penstock.protocol.generated.metadata_records import (
+    BeginTransactionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from penstock.raft.driver import NotLeader, RaftDriver
 from penstock.raft.format import read_bootstrap
 from penstock.raft.journal import Journal
@@ -239,6 +244,21 @@ async def test_a_silent_broker_is_fenced_by_time_alone(tmp_path: Path) -> None:
     assert not driver.image.cluster.active(2)
     assert driver.image.cluster.active(1)
     await driver.close()
+
+
+async def test_records_that_make_no_sense_never_reach_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = await Running(tmp_path).start()
+    before = running.driver.raft.next_offset
+    nonsense = Decision([RemoveTopicRecord(topic_id=b"?" * 16)], None)
+    with monkeypatch.context() as patched:
+        patched.setattr(Controller, "decide", lambda *_, **__: nonsense)
+        with pytest.raises(InvariantViolated):
+            await running.create("a")
+    assert running.driver.raft.next_offset == before
+    assert await running.create("a") == [0]
+    await running.driver.close()
 
 
 async def test_nothing_is_decided_after_the_end(tmp_path: Path) -> None:
