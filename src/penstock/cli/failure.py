@@ -20,7 +20,7 @@ MEANINGS = {
     DONE: "done",
     REFUSED: "the work failed, in whole or in part: the cluster refused it, a record was not "
     "delivered, a file has faults",
-    USAGE: "the command line is wrong; nothing was done",
+    USAGE: "the command line is wrong, or the configuration of a node; nothing was done",
     UNREACHABLE: "no broker answered in time",
     INTERRUPTED: "interrupted with Ctrl-C",
     PIPE_CLOSED: "the reader of standard output went away, as `head` does",

@@ -220,4 +220,8 @@ def _confirm(names: list[str]) -> None:
         raise Failure(
             f"not deleting {', '.join(names)} unasked", "pass --yes where nobody can answer", USAGE
         )
-    typer.confirm(f"Delete {', '.join(names)} and all records in them?", abort=True, err=True)
+    # Not Typer's own question, which leaves a blank on standard output.
+    question = f"Delete {', '.join(names)} and all records in them? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise typer.Abort

@@ -44,6 +44,30 @@ def test_colours_can_be_turned_off(penstock: Penstock, variables: dict[str, str]
     assert "\x1b" not in on_a_terminal(penstock, "tpic", **variables)
 
 
+@pytest.mark.parametrize(
+    ("typed", "status", "told"), [("n", 1, "nothing was done"), ("y", 3, "cannot reach a broker")]
+)
+def test_deleting_asks_whoever_sits_at_the_terminal(
+    penstock: Penstock, typed: str, status: int, told: str
+) -> None:
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        penstock.command("topic", "delete", "orders", "-b", "127.0.0.1:1"),
+        stdin=its,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=penstock.environment,
+    )
+    os.close(its)
+    os.write(ours, typed.encode() + b"\n")
+    output, errors = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == status
+    assert output == b""
+    assert b"Delete orders and all records in them?" in errors
+    assert told in errors.decode()
+
+
 def pretend_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a fixture: capsys gives the test a new standard error when it begins."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
