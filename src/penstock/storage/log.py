@@ -465,6 +465,14 @@ class Log:
         settle(self)
         self.abandon()
 
+    def rename_directory(self, path: str) -> None:
+        """Give the directory another name. Open descriptors stay good, paths follow."""
+        self.context.disk.rename(self.directory, path)
+        self.directory = path
+        self.unsynced.names = True
+        for segment in self.segments:
+            segment.move_to(path)
+
     def abandon(self) -> None:
         """Hand the descriptors back and write nothing: the directory failed or is to go."""
         for segment in self.segments:

@@ -96,6 +96,11 @@ class Segment:
         """The path of one of the segment's files."""
         return f"{self.directory}/{self.base:020d}{suffix}{self.mark}"
 
+    def move_to(self, directory: str) -> None:
+        """Its directory has another name now."""
+        self.directory = directory
+        self.file.path = self.path(names.LOG)
+
     def remark(self, mark: str, *, snapshot: bool = False) -> list[str]:
         """Rename all files, from one mark behind their names to another; answers the new paths.
 

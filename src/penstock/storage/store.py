@@ -12,7 +12,6 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from penstock.model.ids import ZERO_UUID, TopicPartition
 from penstock.model.invariants import invariant
@@ -21,11 +20,12 @@ from penstock.platform.clock import Clock, SystemClock
 from penstock.platform.disk import Disk
 from penstock.storage import checkpoints, names
 from penstock.storage.context import PRODUCER_EXPIRATION_MS, LogContext
+from penstock.storage.loading import ConfigOf, load_directory
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.log_sync import mark_synced
-from penstock.storage.recovery import load_log
+from penstock.storage.moves import LogMove
 from penstock.storage.retention import retain
 from penstock.storage.segment import CorruptSegment, Segment
 
@@ -34,8 +34,6 @@ logger = logging.getLogger(__name__)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 SYNC_ALL_FROM = 64  # logs: fewer are synced one by one, which leaves other people's files alone
 RECOVERY_THREADS = 2  # Kafka's num.recovery.threads.per.data.dir
-
-ConfigOf = Callable[[str], LogConfig]
 
 
 class NoDirectory(OSError):
@@ -69,6 +67,8 @@ class LogStore:
         paths = dict.fromkeys(os.path.abspath(path) for path in directories)
         self.directories = [LogDirectory(self.disk, path) for path in paths]
         self.logs: dict[TopicPartition, Log] = {}
+        self.moves: dict[TopicPartition, LogMove] = {}
+        """Logs on their way to another directory; after a start, those that were under way."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As the checkpoints said at the start, for partitions that are about to begin."""
         self.clean_broker_epoch: int | None = None
@@ -116,58 +116,70 @@ class LogStore:
         """Load every log there is. Blocks until all are recovered."""
         default = LogConfig()
         configs = config_of or (lambda _: default)
+        copies: list[tuple[LogDirectory, Log]] = []
         for directory in self.directories:
             if not directory.online:
                 continue
             try:
-                for log in self._load_directory(directory, configs):
-                    self.logs[log.topic_partition] = log
+                loaded = load_directory(
+                    self.context, directory, configs, self._recovery_threads, self.clock.now()
+                )
+                self.high_watermarks.update(loaded.high_watermarks)
+                for log in loaded.logs:
+                    if log.directory.endswith(names.FUTURE_DIRECTORY):
+                        copies.append((directory, log))
+                    else:
+                        self._keep(log)
             except OSError as error:
                 self._fail(directory, error)
+        for directory, copy in copies:
+            self._resume_move(directory, copy)
 
-    def _load_directory(self, directory: LogDirectory, config_of: ConfigOf) -> list[Log]:
-        path = directory.path
-        points = checkpoints.read_offsets(self.disk, path, checkpoints.RECOVERY_POINTS)
-        starts = checkpoints.read_offsets(self.disk, path, checkpoints.LOG_STARTS)
-        watermarks = checkpoints.read_offsets(self.disk, path, checkpoints.HIGH_WATERMARKS)
-        self.high_watermarks.update(watermarks)
-        now = self.clock.now()
+    def _keep(self, log: Log) -> None:
+        """Take a loaded log. Of two, left by a crash in the middle of a move, the longer one."""
+        other = self.logs.get(log.topic_partition)
+        if other is not None:
+            shorter, log = sorted((log, other), key=lambda each: each.end)
+            logger.warning("two logs of %s: setting %s aside", log, shorter.directory)
+            self._rename_away(shorter, names.STRAY_DIRECTORY)
+        self.logs[log.topic_partition] = log
 
-        def load(partition: TopicPartition) -> Log:
-            where = f"{path}/{partition}"
-            log = load_log(
-                self.context,
-                partition,
-                checkpoints.read_topic_id(self.disk, where) or ZERO_UUID,
-                where,
-                config_of(partition.topic),
-                clean=directory.was_clean,
-                recovery_point=points.get(partition, 0),
-                start=starts.get(partition, 0),
-                now=now,
-            )
-            watermark = watermarks.get(partition, log.start)
-            log.high_watermark = min(max(watermark, log.start), log.end)
-            return log
+    # ── moves ───────────────────────────────────────────────────────────────────────────────────
 
-        partitions = self._partitions_in(path)
-        if len(partitions) < 64 or self._recovery_threads < 2:
-            return [load(partition) for partition in partitions]
-        with ThreadPoolExecutor(self._recovery_threads) as threads:
-            return list(threads.map(load, partitions))
+    def begin_move(self, partition: TopicPartition, target: LogDirectory) -> LogMove:
+        """Start copying a log to another directory; see `moves.carry_out`."""
+        source = self.logs[partition]
+        invariant(partition not in self.moves, f"{partition} is being moved already")
+        invariant(self.directory_of(source) is not target, f"{partition} is there already")
+        name = names.marked_name(partition, self.chance.uuid().hex(), names.FUTURE_DIRECTORY)
+        copy = self._make_log(
+            target, name, partition, source.topic_id, source.config, start=source.start
+        )
+        move = self.moves[partition] = LogMove(self, source, copy, target)
+        return move
 
-    def _partitions_in(self, path: str) -> list[TopicPartition]:
-        """The partitions whose logs live here. Logs that were on their way out are removed."""
-        found = []
-        for name in self.disk.list_directories(path):
-            partition = names.partition_of(name)
-            if partition is not None and partition.topic != names.METADATA_TOPIC:
-                if partition in self.logs:
-                    raise NoDirectory(errno.EEXIST, f"a second log of {partition}", path)
-                found.append(partition)
-            elif name.endswith(names.DELETE_DIRECTORY):
-                self.context.trash.add(0, [os.path.join(path, name)], [])
-        return found
+    def _resume_move(self, target: LogDirectory, copy: Log) -> None:
+        source = self.logs.get(copy.topic_partition)
+        if source is not None and self.directory_of(source) is not target:
+            self.moves[copy.topic_partition] = LogMove(self, source, copy, target)
+        elif all(each.online for each in self.directories):  # else it may only be away
+            logger.warning("%s is the copy of a log that is gone: deleting it", copy.directory)
+            self._delete(copy)
+
+    def replace(self, source: Log, copy: Log) -> None:
+        """`copy` has the final name: use it from now on."""
+        del self.moves[source.topic_partition]
+        self.logs[source.topic_partition] = copy
+        source.abandon()
+
+    def retire(self, source: Log) -> None:
+        """The log that took the place of `source` has a durable name: delete the old one."""
+        self._delete(source)
+
+    def discard_copy(self, move: LogMove) -> None:
+        """A move was given up."""
+        if self.moves.pop(move.source.topic_partition, None) is move and move.target.online:
+            self._delete(move.copy)
 
     # ── logs come and go ────────────────────────────────────────────────────────────────────────
 
@@ -189,22 +201,40 @@ class LogStore:
         key = TopicPartition(topic, partition)
         invariant(key not in self.logs, f"the log of {key} exists already")
         directory = self._directory_for(directory_id)
-        path = f"{directory.path}/{key}"
-        now = self.clock.now()
+        log = self.logs[key] = self._make_log(directory, str(key), key, topic_id, config, start=0)
+        return log
+
+    def _make_log(
+        self,
+        directory: LogDirectory,
+        name: str,
+        partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+        *,
+        start: int,
+    ) -> Log:
+        path = f"{directory.path}/{name}"
         try:
             self.disk.mkdir(path)
-            segment = Segment.create(self.disk, path, 0, now)
+            segment = Segment.create(self.disk, path, start, self.clock.now())
             metadata = checkpoints.format_partition_metadata(topic_id)
             self.disk.write_at(f"{path}/{names.PARTITION_METADATA}", metadata.encode(), 0)
         except OSError as error:
             self.disk.remove_tree(path)
             self._report(directory, error)
             raise
-        log = Log(
-            self.context, key, topic_id, path, config, [segment], start=0, end=0, recovery_point=0
+        return Log(
+            self.context,
+            partition,
+            topic_id,
+            path,
+            config,
+            [segment],
+            start=start,
+            end=start,
+            recovery_point=start,
         )
-        self.logs[key] = log
-        return log
 
     def _directory_for(self, directory_id: bytes | None) -> LogDirectory:
         online = [each for each in self.directories if each.online]
@@ -228,27 +258,29 @@ class LogStore:
 
     def delete(self, partition: TopicPartition) -> None:
         """Drop a log: renamed at once, so that it never comes back; its files go after a delay."""
-        log = self._rename_away(partition, names.DELETE_DIRECTORY)
+        move = self.moves.get(partition)
+        if move is not None:
+            move.cancel()
+        self._delete(self.logs.pop(partition))
+
+    def _delete(self, log: Log) -> None:
+        self._rename_away(log, names.DELETE_DIRECTORY)
         due = self.clock.now() + log.config.file_delete_delay_ms
         self.context.trash.add(due, [log.directory], [])
 
     def set_aside(self, partition: TopicPartition) -> None:
         """Rename a log that the metadata does not know to `-stray`: neither served nor deleted."""
-        self._rename_away(partition, names.STRAY_DIRECTORY)
+        self._rename_away(self.logs.pop(partition), names.STRAY_DIRECTORY)
 
-    def _rename_away(self, partition: TopicPartition, mark: str) -> Log:
-        log = self.logs[partition]
+    def _rename_away(self, log: Log, mark: str) -> None:
         log.abandon()
-        name = names.marked_name(partition, self.chance.uuid().hex(), mark)
-        path = f"{os.path.dirname(log.directory)}/{name}"
+        name = names.marked_name(log.topic_partition, self.chance.uuid().hex(), mark)
+        directory = self.directory_of(log)
         try:
-            self.disk.rename(log.directory, path)
+            log.rename_directory(f"{directory.path}/{name}")
         except OSError as error:
-            self._on_fault(log, error)
+            self._report(directory, error)
             raise
-        del self.logs[partition]
-        log.directory = path
-        return log
 
     # ── passes ──────────────────────────────────────────────────────────────────────────────────
 
@@ -322,8 +354,13 @@ class LogStore:
     # ── failing ─────────────────────────────────────────────────────────────────────────────────
 
     def _on_fault(self, log: Log, error: OSError) -> None:
-        if self.logs.get(log.topic_partition) is log:  # else it was deleted, or is the quorum's
+        if self._owns(log):
             self._report(self.directory_of(log), error)
+
+    def _owns(self, log: Log) -> bool:
+        """Whether it is in use: neither deleted meanwhile, nor the metadata quorum's."""
+        key = log.topic_partition
+        return self.logs.get(key) is log or (key in self.moves and self.moves[key].copy is log)
 
     def _report(self, directory: LogDirectory, error: OSError) -> None:
         """A full disk may have room again; any other failure takes the directory down."""
@@ -337,7 +374,7 @@ class LogStore:
 
         Whatever the error, ENOSPC included: the kernel may have dropped the pages.
         """
-        if self.logs.get(log.topic_partition) is log:
+        if self._owns(log):
             self.fail_directory(self.directory_of(log), error)
 
     def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
@@ -346,6 +383,9 @@ class LogStore:
             return
         self._fail(directory, error)
         prefix = directory.path + "/"
+        for move in list(self.moves.values()):
+            if move.target is directory or move.source.directory.startswith(prefix):
+                move.cancel()
         gone = [key for key, log in self.logs.items() if log.directory.startswith(prefix)]
         for key in gone:
             self.logs.pop(key).abandon()
@@ -365,7 +405,7 @@ class LogStore:
         if clean:
             self._settle_all()
             self.checkpoint_pass()
-        for log in self.logs.values():
+        for log in [*self.logs.values(), *(move.copy for move in self.moves.values())]:
             log.abandon()
         for directory in self.directories:
             if clean and directory.online:
@@ -375,6 +415,7 @@ class LogStore:
                     self._fail(directory, error)
             directory.unlock()
         self.logs.clear()
+        self.moves.clear()
 
     def _settle_all(self) -> None:
         """Write and sync every log."""

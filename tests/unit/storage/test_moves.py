@@ -1,0 +1,169 @@
+"""Logs move between directories while they are written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock.model.ids import TopicPartition
+from penstock.platform.workers import InlineWorkers
+from penstock.storage import moves
+from penstock.storage.log import Log
+from penstock.storage.log_config import LogConfig
+from penstock.storage.moves import carry_out
+from penstock.storage.store import LogStore
+from tests.unit.storage.logs import NOW, TOPIC_ID, batch, contents, fill, put
+
+KEY = TopicPartition("orders", 0)
+SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "STEP_BYTES", 300)
+
+
+def open_store(root: Path) -> LogStore:
+    store = LogStore([str(root / "a"), str(root / "b")], node_id=1, cluster_id="c")
+    store.open(lambda _: SMALL)
+    return store
+
+
+def filled(root: Path) -> tuple[LogStore, Log]:
+    store = open_store(root)
+    log = store.create(*KEY, TOPIC_ID, SMALL, store.directories[0].uuid)
+    for number in range(40):
+        put(log, batch(producer_id=3, producer_epoch=0, sequence=number), epoch=number // 15)
+    log.high_watermark = 35
+    return store, log
+
+
+def now() -> int:
+    return NOW
+
+
+async def test_a_log_moves_and_nothing_of_it_changes(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    expected = contents(log)
+    swaps: list[tuple[Log, Log]] = []
+    move = store.begin_move(KEY, store.directories[1])
+    assert move.lag == 40
+    assert await carry_out(move, InlineWorkers(), now, lambda *each: swaps.append(each))
+    moved = store.logs[KEY]
+    assert swaps == [(log, moved)]
+    assert moved.directory == str(tmp_path / "b" / "orders-0")
+    assert contents(moved) == expected
+    assert (moved.high_watermark, moved.epochs.entries) == (35, [(0, 0), (1, 15), (2, 30)])
+    assert moved.producers.by_id[3].next_sequence == 40
+    assert moved.recovery_point == 40
+    fill(moved, 3)
+    work = store.take_trash(store.clock.now() + 1)
+    assert work is not None
+    work()
+    assert [each for each in os.listdir(tmp_path / "a") if "orders" in each] == []
+    store.close()
+    store = open_store(tmp_path)
+    assert store.logs[KEY].end == 43
+    store.close()
+
+
+async def test_appends_during_the_move_arrive_too(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    move = store.begin_move(KEY, store.directories[1])
+
+    def append_now_and_then() -> int:
+        if log.end < 60:
+            fill(log, 1)
+        return NOW
+
+    assert await carry_out(move, InlineWorkers(), append_now_and_then, lambda *_: None)
+    assert store.logs[KEY].end == log.end > 40
+    assert len(contents(store.logs[KEY])) == log.end
+    store.close()
+
+
+def test_a_truncation_during_the_move_starts_the_copy_over(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    move = store.begin_move(KEY, store.directories[1])
+    while not move.step(NOW):
+        pass
+    log.truncate_to(20, NOW)
+    fill(log, 30, timestamp=NOW + 777)
+    expected = contents(log)
+    assert contents(move.finish(NOW)) == expected
+    store.close()
+
+
+def test_records_deleted_during_the_move_are_not_copied(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    move = store.begin_move(KEY, store.directories[1])
+    move.step(NOW)
+    log.advance_start(33)
+    moved = move.finish(NOW)
+    assert (moved.start, moved.end) == (33, 40)
+    store.close()
+
+
+def test_a_restart_goes_on_with_the_copy(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    expected = contents(log)
+    move = store.begin_move(KEY, store.directories[1])
+    for _ in range(5):
+        move.step(NOW)
+    copied = move.copy.end
+    store.close()
+    store = open_store(tmp_path)
+    move = store.moves[KEY]
+    assert 0 < move.copy.end <= copied
+    assert contents(move.finish(NOW)) == expected
+    store.close()
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+def test_of_two_logs_that_a_crash_left_the_longer_stays(tmp_path: Path, extra: int) -> None:
+    store, _ = filled(tmp_path)
+    move = store.begin_move(KEY, store.directories[1])
+    moved = move.finish(NOW)  # the old log keeps its name until the new one is durable
+    fill(moved, extra)
+    expected = contents(moved)
+    store.close(clean=False)
+    store = open_store(tmp_path)
+    assert contents(store.logs[KEY]) == expected
+    assert len(list(tmp_path.glob("*/orders*-stray"))) == 1
+    store.close()
+
+
+def test_a_cancelled_move_leaves_nothing_behind(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    move = store.begin_move(KEY, store.directories[1])
+    move.step(NOW)
+    move.cancel()
+    assert not store.moves
+    work = store.take_trash(store.clock.now() + 1)
+    assert work is not None
+    work()
+    assert not [each for each in os.listdir(tmp_path / "b") if "orders" in each]
+    fill(log, 1)
+    store.close()
+
+
+def test_deleting_the_log_cancels_its_move(tmp_path: Path) -> None:
+    store, _ = filled(tmp_path)
+    move = store.begin_move(KEY, store.directories[1])
+    store.delete(KEY)
+    assert move.cancelled and not store.moves and not store.logs
+    store.close()
+
+
+async def test_a_target_that_fails_ends_the_move_and_not_the_log(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    move = store.begin_move(KEY, store.directories[1])
+    move.copy.context.on_fault(move.copy, OSError(errno.EIO, "input/output error"))
+    assert not store.directories[1].online and move.cancelled
+    assert not await carry_out(move, InlineWorkers(), now, lambda *_: None)
+    fill(log, 1)
+    assert store.logs[KEY] is log
+    store.close()
