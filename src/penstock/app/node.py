@@ -248,6 +248,8 @@ class Node:
             await listener.stop(DRAIN_MS_MAX if clean else 0)
         if self._maintenance is not None:
             await self._maintenance.stop()
+        if self._broker is not None:
+            self._broker.log_moves.stop()
         epoch = -1
         if self._registration is not None:
             epoch = self._registration.epoch

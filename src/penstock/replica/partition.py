@@ -179,6 +179,17 @@ class Partition:
             self._rules.codec < 0 and not self._rules.always and not self._rules.append_time
         )
 
+    def use_log(self, log: Log) -> None:
+        """Go on in a copy of the log that lies elsewhere, whole and durable."""
+        invariant(
+            log.end == self.log.end, f"{self}: the copy ends at {log.end}, not {self.log.end}"
+        )
+        self.log = log
+        if self.leading:
+            log.epochs.assign(self.leader_epoch, log.end)
+        self._synced = log.end
+        self._advance(BYTES_UNCOUNTED)
+
     # -- writing ----------------------------------------------------------------------------
 
     def append(self, records: memoryview, now: int) -> Appended | Refused:

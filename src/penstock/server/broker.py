@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
 from penstock.server.fetch_sessions import FetchSessions
+from penstock.server.log_moves import LogMoves
 from penstock.server.producer_ids import ProducerIds
 from penstock.server.reconcile import Reconciler, settle
 
@@ -92,6 +93,7 @@ class Broker:
             self.limits.fetch_sessions_max, lambda: chance.between(1, 2_147_483_647)
         )
         self.producer_ids = ProducerIds(controller, self.node_id, lambda: self.epoch)
+        self.log_moves = LogMoves(self)
         self._reconciler = Reconciler(self, commits)
 
     @property

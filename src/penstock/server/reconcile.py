@@ -165,6 +165,7 @@ class Reconciler:
         key = TopicPartition(partition.topic, index)
         if broker.hosted.get(key) is partition:
             del broker.hosted[key]
+        broker.log_moves.cancel(key)
         partition.leading = False
         partition.release_all(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if broker.store.logs.get(key) is partition.log:  # else it went with its directory

@@ -1,8 +1,9 @@
 """DescribeLogDirs, versions 1 to 5: what lies in which directory, and how much room is left.
 
 Null topics mean all partitions of this node. A directory whose disk failed is listed with
-KAFKA_STORAGE_ERROR and nothing else. Total and usable bytes come with version 4, cordoned
-directories with version 5.
+KAFKA_STORAGE_ERROR and nothing else. A replica on its way to another directory is there as well,
+marked as future, with the offsets that it is behind. Total and usable bytes come with version 4,
+cordoned directories with version 5.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def handle(
     logs: dict[str, list[Log]] = {}
     for log in _asked(broker, request):
         logs.setdefault(os.path.dirname(log.directory), []).append(log)
+        copy = broker.log_moves.copies.get(log.topic_partition)
+        if copy is not None and copy.future is not None:
+            logs.setdefault(copy.directory.path, []).append(copy.future)
     return DescribeLogDirsResponse(
         results=[
             _directory(broker, directory, logs.get(directory.path, []))
@@ -69,16 +73,22 @@ def _directory(broker: Broker, directory: LogDirectory, logs: list[Log]) -> Desc
         topic = topics.get(log.topic)
         if topic is None:
             topic = topics[log.topic] = DescribeLogDirsTopic(name=log.topic)
-        topic.partitions.append(_partition(log))
+        topic.partitions.append(_partition(broker, log))
     result.topics = list(topics.values())
     return result
 
 
-def _partition(log: Log) -> DescribeLogDirsPartition:
+def _partition(broker: Broker, log: Log) -> DescribeLogDirsPartition:
+    copy = broker.log_moves.copies.get(log.topic_partition)
+    if copy is not None and copy.future is log:
+        lag, is_future = copy.lag, True
+    else:
+        lag, is_future = max(log.high_watermark - log.end, 0), False
     return DescribeLogDirsPartition(
         partition_index=log.partition,
         partition_size=log.size,
-        offset_lag=max(log.high_watermark - log.end, 0),
+        offset_lag=lag,
+        is_future_key=is_future,
     )
 
 
