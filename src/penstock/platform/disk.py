@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -359,6 +358,8 @@ class Disk:
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all it holds; one that is gone already is no error."""
+        import shutil  # brings compressors along, which a starting node does not need
+
         try:
             shutil.rmtree(path)
         except FileNotFoundError:
