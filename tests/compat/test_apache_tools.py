@@ -113,7 +113,7 @@ def test_config_command_changes_the_broker_without_a_restart(shell: Shell) -> No
     refused = shell.attempt(
         "kafka.admin.ConfigCommand", *broker, "--alter", "--add-config", "log.dirs=/elsewhere"
     )
-    assert refused.status == 1 and "Cannot update these configs dynamically" in refused.err
+    assert refused.status == 1 and "log.dirs" in refused.err
 
 
 def test_config_command_shows_why_a_value_is_refused(shell: Shell, topic: str) -> None:

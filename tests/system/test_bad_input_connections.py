@@ -16,6 +16,8 @@ from tests.oracle.wire import Wire
 from tests.system.conftest import Bystander
 
 IDLE_CONNECTIONS = 5000
+# The kernel holds 50 connections that nobody has accepted yet, and drops the rest for a second.
+GREETED_AT_ONCE = 40
 ALL_TOPICS = b"\xff\xff\xff\xff"
 
 
@@ -84,9 +86,10 @@ def test_five_thousand_idle_connections_leave_room_for_those_who_work(
 ) -> None:
     with make_node() as node, contextlib.ExitStack() as idle:
         bystander = Bystander(node)
-        for _ in range(IDLE_CONNECTIONS):
+        for number in range(IDLE_CONNECTIONS):
             idle.enter_context(socket.create_connection(("127.0.0.1", node.port), 30))
-        bystander.check()
+            if number % GREETED_AT_ONCE == 0:
+                bystander.check()
         with Wire(node.port) as newcomer:
             assert bystander.topic in wire.metadata(newcomer)
         assert established(node) >= IDLE_CONNECTIONS

@@ -42,6 +42,7 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers_with_room(
     make_node: Callable[..., Node], mount: Callable[..., Path], tmp_path: Path, topic: str
 ) -> None:
     data = mount("size=24m")
+    # The metadata log lives elsewhere: this is about data.
     config = {"metadata.log.dir": str(tmp_path / "metadata")}
     with make_node(data=data, config=config) as node, Wire(node.port) as client:
         assert wire.create_topic(client, topic) == 0
