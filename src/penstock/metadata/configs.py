@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.metadata.layers import changed, merged
 from penstock.protocol.generated.metadata_records import (
     ConfigRecord,
 )
@@ -68,18 +69,9 @@ class ConfigsDelta:
             self.removed.add((TOPIC, name))
 
     def apply(self) -> ConfigsImage:
-        resources = dict(self.image.resources)
-        for resource in self.removed:
-            del resources[resource]
+        old = self.image.resources
+        resources: dict[tuple[int, str], Mapping[str, str] | None] = dict.fromkeys(self.removed)
         for resource, changes in self.changed.items():
-            values = dict(resources.get(resource, _NOTHING))
-            for key, value in changes.items():
-                if value is None:
-                    values.pop(key, None)
-                else:
-                    values[key] = value
-            if values:
-                resources[resource] = values
-            else:
-                resources.pop(resource, None)
-        return ConfigsImage(resources)
+            before = _NOTHING if resource in self.removed else old.get(resource, _NOTHING)
+            resources[resource] = merged(before, changes) or None
+        return ConfigsImage(changed(old, resources))
