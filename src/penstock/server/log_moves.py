@@ -1,8 +1,8 @@
-"""Moving logs from one directory of a node to another, for AlterReplicaLogDirs.
+"""Logs on their way from one directory of this node to another, for AlterReplicaLogDirs.
 
-A copy, which Kafka calls the future log, follows the log while everyone goes on reading and
-writing. When it has caught up it takes the log's place, in one step without a pause. A move that
-a stop interrupts is forgotten, and its copy is removed: it has to be asked for again.
+Storage knows how a log is copied while it is in use (`storage.moves`). Here it is decided which
+one is next, the partition is switched over, and the controller learns where the replica lies now.
+A move that a stop interrupts goes on after the next start.
 """
 
 from __future__ import annotations
@@ -11,21 +11,17 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.model.ids import TopicPartition
 from penstock.protocol.api_keys import ApiKey
-from penstock.server.log_copy import LogCopy
-from penstock.storage import names
 from penstock.storage.log import CorruptBatch
+from penstock.storage.moves import LogMove, carry_out
 
 if TYPE_CHECKING:
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
+    from penstock.storage.log import Log
     from penstock.storage.log_directory import LogDirectory
 
 log = logging.getLogger("penstock.server")
-
-CAUGHT_UP_BYTES = 256 * 1024
-"""How far behind a copy may be to take its log's place: what is left is copied in one step."""
 
 
 class LogMoves:
@@ -33,68 +29,70 @@ class LogMoves:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.copies: dict[TopicPartition, LogCopy] = {}
-        """What is to be moved, the first of them right now."""
         self._task: asyncio.Task[None] | None = None
-        self._discard_leftovers()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a log is being moved."""
+        return self._task is not None
 
     def request(self, partition: Partition, directory: LogDirectory) -> None:
-        """Move a partition's log to `directory`; what was asked for it before is forgotten."""
-        key = partition.log.topic_partition
-        under_way = self.copies.get(key)
-        if under_way is not None:
-            if under_way.directory is directory:
-                return
-            self.cancel(key)
+        """Move a partition's log to `directory`; what was asked for it before is given up.
+
+        OSError if not even an empty copy can be made there.
+        """
         store = self._broker.store
-        if store.directory_of(partition.log) is directory:
-            return
-        self.copies[key] = LogCopy(store, partition.log, directory)
-        if self._task is None:
+        key = partition.log.topic_partition
+        under_way = store.moves.get(key)
+        if under_way is not None:
+            if under_way.target is directory:
+                return
+            under_way.cancel()
+        if store.directory_of(partition.log) is not directory:
+            store.begin_move(key, directory)
+            self.wake()
+
+    def wake(self) -> None:
+        """Carry out what there is to move; called again when there is more."""
+        if self._task is None and self._broker.store.moves:
             self._task = asyncio.ensure_future(self._work())
 
-    def cancel(self, key: TopicPartition) -> None:
-        """Forget a move, if there is one: the log stays where it is."""
-        copy = self.copies.pop(key, None)
-        if copy is not None:
-            copy.discard()
-
     def stop(self) -> None:
-        """Forget all moves."""
-        for key in list(self.copies):
-            self.cancel(key)
+        """Leave the rest to the next start."""
         if self._task is not None:
             self._task.cancel()
 
     async def _work(self) -> None:
+        moves = self._broker.store.moves
         try:
-            while self.copies:
-                key, copy = next(iter(self.copies.items()))
+            while moves:
+                key, move = next(iter(moves.items()))
                 try:
-                    await self._move(key, copy)
-                except (OSError, CorruptBatch) as problem:
-                    log.error("%s stays in its directory: %s", key, problem)
-                if self.copies.get(key) is copy:
-                    self.cancel(key)
+                    await self._carry_out(move)
+                except CorruptBatch as problem:
+                    log.error("%s stays where it is, for it cannot be copied: %s", key, problem)
+                if moves.get(key) is move:
+                    move.cancel()
         finally:
             self._task = None
 
-    async def _move(self, key: TopicPartition, copy: LogCopy) -> None:
+    async def _carry_out(self, move: LogMove) -> None:
         broker = self._broker
-        copy.begin()
-        while await copy.follow(broker.workers) > CAUGHT_UP_BYTES:
-            pass
-        partition = broker.hosted.get(key)
-        # It may have been cancelled, deleted or created anew while the copy followed.
-        if (
-            self.copies.get(key) is not copy
-            or partition is None
-            or partition.log is not copy.source
-        ):
-            return
-        partition.use_log(copy.take_place())
-        log.info("%s moved to %s", key, copy.directory.path)
-        await self._tell_controller(partition, copy.directory)
+        if await carry_out(move, broker.workers, broker.clock.now, self._switch):
+            partition = broker.hosted.get(move.copy.topic_partition)
+            if partition is not None:
+                await self._tell_controller(partition, move.target)
+
+    def _switch(self, old: Log, new: Log) -> None:
+        """Called when `new` holds all that `old` does, before anything else is appended."""
+        # A retry may be under way of a batch that is no longer in either of them.
+        new.producers = old.producers
+        # What was durable in the old place must be so in the new one before that is deleted, the
+        # last few batches included. It blocks, but only for these, and once for a move.
+        new.sync()
+        partition = self._broker.hosted.get(old.topic_partition)
+        if partition is not None:
+            partition.use_log(new)
 
     async def _tell_controller(self, partition: Partition, directory: LogDirectory) -> None:
         # Imported here: few nodes ever move a log, and all of them have to start fast.
@@ -116,13 +114,3 @@ class LogMoves:
         )
         if response.error_code:
             log.warning("the controller does not note where %s lies: %s", partition, response)
-
-    def _discard_leftovers(self) -> None:
-        store = self._broker.store
-        if len(store.directories) == 1:
-            return  # there was never anywhere to move to
-        for directory in store.directories:
-            if directory.online:
-                for name in store.disk.list_directories(directory.path):
-                    if name.endswith(names.FUTURE_DIRECTORY):
-                        store.context.trash.add(0, [f"{directory.path}/{name}"], [])

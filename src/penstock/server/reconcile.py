@@ -149,6 +149,8 @@ class Reconciler:
         )
         broker.hosted[key] = partition
         broker.hosted_by_id[(topic.id, index)] = partition
+        if key in broker.store.moves:
+            broker.log_moves.wake()  # the last stop interrupted it
         return partition
 
     def _directory_for(self, state: PartitionImage) -> bytes | None:
@@ -165,7 +167,6 @@ class Reconciler:
         key = TopicPartition(partition.topic, index)
         if broker.hosted.get(key) is partition:
             del broker.hosted[key]
-        broker.log_moves.cancel(key)
         partition.leading = False
         partition.release_all(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if broker.store.logs.get(key) is partition.log:  # else it went with its directory

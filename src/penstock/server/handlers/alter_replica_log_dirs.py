@@ -64,5 +64,8 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
         return ErrorCode.REPLICA_NOT_AVAILABLE if elsewhere else why
     if partition.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    broker.log_moves.request(partition, directory)
+    try:
+        broker.log_moves.request(partition, directory)
+    except OSError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE

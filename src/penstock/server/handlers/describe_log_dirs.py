@@ -36,9 +36,9 @@ def handle(
     logs: dict[str, list[Log]] = {}
     for log in _asked(broker, request):
         logs.setdefault(os.path.dirname(log.directory), []).append(log)
-        copy = broker.log_moves.copies.get(log.topic_partition)
-        if copy is not None and copy.future is not None:
-            logs.setdefault(copy.directory.path, []).append(copy.future)
+        move = broker.store.moves.get(log.topic_partition)
+        if move is not None:
+            logs.setdefault(move.target.path, []).append(move.copy)
     return DescribeLogDirsResponse(
         results=[
             _directory(broker, directory, logs.get(directory.path, []))
@@ -79,9 +79,9 @@ def _directory(broker: Broker, directory: LogDirectory, logs: list[Log]) -> Desc
 
 
 def _partition(broker: Broker, log: Log) -> DescribeLogDirsPartition:
-    copy = broker.log_moves.copies.get(log.topic_partition)
-    if copy is not None and copy.future is log:
-        lag, is_future = copy.lag, True
+    move = broker.store.moves.get(log.topic_partition)
+    if move is not None and move.copy is log:
+        lag, is_future = move.lag, True
     else:
         lag, is_future = max(log.high_watermark - log.end, 0), False
     return DescribeLogDirsPartition(
