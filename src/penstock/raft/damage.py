@@ -27,7 +27,7 @@ from penstock.storage.names import LOG
 if TYPE_CHECKING:
     from penstock.platform.disk import Disk
 
-GUARDED_BYTES_MAX = 256 << 20
+GUARDED_BYTES_MAX = 64 << 20
 """Snapshots keep the log far below this; a larger one is not held in memory to be compared."""
 
 _NEVER_WRITTEN = bytes(64)

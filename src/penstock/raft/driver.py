@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from penstock.metadata.levels import NO_LEVELS, SUPPORTED
 from penstock.model.invariants import invariant
 from penstock.raft.batches import (
     BATCH_BYTES_MAX,
@@ -41,6 +42,10 @@ class NotLeader(Exception):
 
 class ProposalTooLarge(ValueError):
     """More than one batch can carry."""
+
+
+class UnsupportedLevel(ValueError):
+    """The metadata was written for another release."""
 
 
 class QuorumLost(OSError):
@@ -98,8 +103,19 @@ class RaftDriver:
     # -- running ----------------------------------------------------------------------------------
 
     def load(self) -> Published:
-        """What the log said when it was opened, as one image and its difference from nothing."""
-        return self.journal.loader.publish()
+        """What the log said when it was opened, as one image and its difference from nothing.
+
+        UnsupportedLevel if the cluster has agreed on something that this release cannot do.
+        """
+        published = self.journal.loader.publish()
+        for name, level in published.image.features.levels.items():
+            span = SUPPORTED.get(name, NO_LEVELS)
+            if not span.holds(level):
+                raise UnsupportedLevel(
+                    f"{self.journal.directory} needs {name} {level}, and this release supports "
+                    f"{span.first} to {span.last}: start the release that wrote it"
+                )
+        return published
 
     async def start(
         self,

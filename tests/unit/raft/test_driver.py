@@ -20,7 +20,13 @@ from penstock.protocol.generated.metadata_records import (
     TopicRecord,
 )
 from penstock.raft.damage import DamagedLog
-from penstock.raft.driver import NotLeader, ProposalTooLarge, QuorumLost, RaftDriver
+from penstock.raft.driver import (
+    NotLeader,
+    ProposalTooLarge,
+    QuorumLost,
+    RaftDriver,
+    UnsupportedLevel,
+)
 from penstock.raft.format import write_bootstrap
 from penstock.raft.journal import Journal, UnreadableRecord
 from penstock.raft.settings import MetadataLogSettings
@@ -316,6 +322,17 @@ async def test_a_record_that_this_release_does_not_know_is_not_skipped(tmp_path:
     log.write_bytes(log.read_bytes() + builder.build())
     with pytest.raises(UnreadableRecord, match="offset 7"):
         open_raft(tmp_path)
+
+
+async def test_metadata_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+    raft = open_raft(tmp_path)
+    raft.load()
+    await raft.start(lambda _: None)
+    newer = FeatureLevelRecord(name="metadata.version", feature_level=31)
+    await raft.committed(raft.propose([newer], 30))
+    await raft.close()
+    with pytest.raises(UnsupportedLevel, match=r"metadata\.version 31"):
+        open_raft(tmp_path).load()
 
 
 async def test_voters_of_a_dynamic_quorum_move_from_the_directory_into_the_log(
