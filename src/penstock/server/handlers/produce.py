@@ -120,9 +120,7 @@ def _append_topic(
     return answers
 
 
-def _refusal(
-    call: Call, acks: int, partition: Partition, records: memoryview
-) -> Refused | None:
+def _refusal(call: Call, acks: int, partition: Partition, records: memoryview) -> Refused | None:
     if acks not in ACKS:
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.internal and call.client_id != ADMIN_CLIENT_ID:
