@@ -135,8 +135,12 @@ class File:
 
     def sync(self) -> None:
         """Block until the bytes are durable. On any thread."""
-        with self.pinned() as fd:
-            self._disk.sync_fd(fd)
+        disk = self._disk
+        fd = disk.pin(self)
+        try:
+            disk.sync_fd(fd)
+        finally:
+            disk.unpin(self)
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""

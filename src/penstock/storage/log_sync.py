@@ -48,20 +48,23 @@ def sync_log(log: Log, *, closing: bool = False) -> int:
 
     The index of the active segment is left out, for a crash makes it anew, unless `closing`.
     """
-    truncations = log.unsynced.truncations
+    unsynced = log.unsynced
+    truncations = unsynced.truncations
     end, segments = log.end, log.segments
     first = max(bisect_right(segments, log.recovery_point, key=base_of) - 1, 0)
     try:
         for segment in segments[first:]:
             _sync_segment(log, segment, indexes=closing or segment is not segments[-1])
-        save_epochs(log, sync=True)
-        _sync_names(log, segments[-1])
+        if unsynced.epochs is not None:
+            save_epochs(log, sync=True)
+        if unsynced.names:
+            _sync_names(log, segments[-1])
     except OSError:
         if log.active.file.closed:
             return end  # the log was deleted meanwhile: nothing of it needs to last
         raise
     with points:
-        if truncations == log.unsynced.truncations and end > log.recovery_point:
+        if truncations == unsynced.truncations and end > log.recovery_point:
             log.recovery_point = end
     return end
 
@@ -80,8 +83,6 @@ def _sync_segment(log: Log, segment: Segment, *, indexes: bool) -> None:
 
 def _sync_names(log: Log, active: Segment) -> None:
     unsynced = log.unsynced
-    if not unsynced.names:
-        return
     unsynced.names = False  # before the syncs: a roll in between must be seen next time
     disk, directory = log.context.disk, log.directory
     for name in (
