@@ -73,7 +73,7 @@ class ControllerDriver:
         if not self.raft.leading:
             raise NotLeader("a quorum of several voters is not served yet")
         self._machine.take_over(loaded.image, self._clock.monotonic())
-        log.info("leading the metadata from offset %d in epoch %d", *self._position())
+        log.debug("leading the metadata from offset %d in epoch %d", *self._position())
         self._publish(loaded)
         first: list[Any] = [AbortTransactionRecord(reason="its leader failed")] if torn else []
         if not loaded.image.features.levels:
