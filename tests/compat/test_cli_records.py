@@ -178,6 +178,10 @@ def test_partitions_can_be_chosen(penstock: Penstock, topic: str) -> None:
     assert sorted(penstock.out("consume", topic, "-p", "0", "-p", "2").split()) == ["0", "2"]
 
 
+def test_a_group_without_a_name_is_a_mistake_of_usage(penstock: Penstock, made: str) -> None:
+    assert penstock("consume", made, "-X", "group.id=").returncode == 2
+
+
 def test_an_empty_topic_has_nothing_to_read(penstock: Penstock, made: str) -> None:
     assert penstock.out("consume", made) == ""
 

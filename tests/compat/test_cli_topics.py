@@ -151,6 +151,14 @@ def test_a_brokers_settings_are_set_shown_and_unset(penstock: Penstock) -> None:
     assert "log.cleaner.threads" not in settings(penstock, "--broker", "1")
 
 
+def test_a_broker_that_is_not_there_is_told_of_at_once(penstock: Penstock) -> None:
+    for words in (("describe",), ("set", "log.cleaner.threads=2")):
+        ran = penstock("config", *words, "--broker", "99")
+        assert ran.returncode == 1
+        assert "there is no broker 99" in ran.stderr
+        assert "the brokers are 1" in ran.stderr
+
+
 def test_a_groups_settings_are_set_shown_and_unset(penstock: Penstock, topic: str) -> None:
     penstock.out("config", "set", "-g", topic, "consumer.session.timeout.ms=46000")
     shown = settings(penstock, "-g", topic)["consumer.session.timeout.ms"]

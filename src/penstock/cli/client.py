@@ -83,7 +83,11 @@ def consumer(bootstrap: str, words: Sequence[str] | None, defaults: Mapping[str,
     """A client that reads; what the user says with -X goes before `defaults`."""
     from confluent_kafka import Consumer
 
-    return _made(Consumer, {**defaults, **settings_of(bootstrap, words)})
+    settings = {**defaults, **settings_of(bootstrap, words)}
+    if not settings["group.id"]:
+        # The client would end the whole process with a failed assertion.
+        raise Failure("-X group.id= names no group", "leave it out", USAGE)
+    return _made(Consumer, settings)
 
 
 def result(future: Future[Any], what: str, wait: float) -> Any:
@@ -94,7 +98,9 @@ def result(future: Future[Any], what: str, wait: float) -> Any:
         raise failure_of(refusal, what) from None
     except TimeoutError:
         raise Failure(
-            f"{what}: no answer within {wait:g} s", "try a longer --wait", UNREACHABLE
+            f"{what}: no answer within {wait:g} s",
+            "does the cluster want security settings (-X), or a longer --wait?",
+            UNREACHABLE,
         ) from None
 
 

@@ -35,6 +35,8 @@ def _quickened(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         descriptor = getattr(parameter, "type_descriptor", None)
         convert = _converter(descriptor) if descriptor is not None else None
+        if convert is str and parameter.param_type_name == "argument":
+            convert = _name
         if convert is not None:
             vars(parameter)["_runtime_param"] = _Coercion(convert)
     return parameters
@@ -89,6 +91,13 @@ def _number(word: Any, kind: type[int] | type[float], low: Any, high: Any) -> in
             what += f" of at most {high}"
         raise ValueError(f"{word!r} is not {what}")
     return number
+
+
+def _name(word: Any) -> str:
+    """Text that names something: a topic, a key, a file. None of them is named by nothing."""
+    if not word:
+        raise ValueError("it is empty")
+    return str(word)
 
 
 def _flag(word: Any) -> bool:

@@ -28,7 +28,9 @@ config = new_app("Describe, set, unset and validate configuration.")
 OfTopic = Annotated[
     str | None, typer.Option("--topic", "-t", metavar="NAME", help="Of this topic.")
 ]
-OfBroker = Annotated[int | None, typer.Option("--broker", metavar="ID", help="Of this broker.")]
+OfBroker = Annotated[
+    int | None, typer.Option("--broker", min=0, metavar="ID", help="Of this broker.")
+]
 OfGroup = Annotated[
     str | None, typer.Option("--group", "-g", metavar="NAME", help="Of this group.")
 ]
@@ -40,7 +42,7 @@ def _entity(topic: str | None, broker: int | None, group: str | None) -> Entity:
     named = [
         Entity(kind, str(name))
         for kind, name in (("topic", topic), ("broker", broker), ("group", group))
-        if name is not None
+        if name not in (None, "")
     ]
     if len(named) != 1:
         raise Failure(

@@ -86,9 +86,9 @@ Arguments:
 
 Options:
   -p, --partitions N         How many partitions.  [default: (as the cluster
-                             says); x>=1]
+                             says); 1<=x<=100000]
   -r, --replicas N           How many replicas of each partition.  [default:
-                             (as the cluster says); x>=1]
+                             (as the cluster says); 1<=x<=10000]
   -c, --config KEY=VALUE     A topic setting; repeatable.
   --if-not-exists            A topic that is there already is fine.
   --dry-run                  Check, and change nothing.
@@ -148,7 +148,7 @@ Arguments:
   NAME <str>  The topic.  [required]
 
 Options:
-  -p, --partitions N         Grow to this many partitions.  [x>=1]
+  -p, --partitions N         Grow to this many partitions.  [1<=x<=100000]
   -c, --config KEY=VALUE     A topic setting; repeatable.
   --unset KEY                A setting to give back to its default.
   --dry-run                  Check, and change nothing.
@@ -283,7 +283,7 @@ Arguments:
 
 Options:
   -t, --topic NAME                Of this topic.
-  --broker ID                     Of this broker.
+  --broker ID                     Of this broker.  [x>=0]
   -g, --group NAME                Of this group.
   -a, --all                       Also the settings that have their default.
   -o, --output <table|json|yaml>  How to print the answer.  [default: table]
@@ -305,7 +305,7 @@ Arguments:
 
 Options:
   -t, --topic NAME           Of this topic.
-  --broker ID                Of this broker.
+  --broker ID                Of this broker.  [x>=0]
   -g, --group NAME           Of this group.
   --dry-run                  Check, and change nothing.
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
@@ -326,7 +326,7 @@ Arguments:
 
 Options:
   -t, --topic NAME           Of this topic.
-  --broker ID                Of this broker.
+  --broker ID                Of this broker.  [x>=0]
   -g, --group NAME           Of this group.
   --dry-run                  Check, and change nothing.
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.

@@ -86,9 +86,7 @@ def pairs_of(words: Iterable[str] | None, option: str) -> dict[str, str]:
         key, equals, value = word.partition("=")
         if not (equals and key.strip()):
             raise Failure(
-                f"{option} {word!r} is not a setting",
-                f"write {option} KEY=VALUE; an empty value is {option} KEY=",
-                USAGE,
+                f"{option} {word!r} is not KEY=VALUE".strip(), "an empty value is KEY=", USAGE
             )
         pairs[key.strip()] = value
     return pairs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported without saying so
     AlterConfigOpType,
     ConfigEntry,
@@ -14,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported wi
 )
 
 from penstock.cli import client
+from penstock.cli.failure import Failure
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -46,10 +48,23 @@ class Entity(NamedTuple):
 
 def read_settings(admin: AdminClient, entity: Entity, wait: float) -> list[dict[str, Any]]:
     """Every setting of an entity, by key, with where its value comes from."""
+    _check_broker(admin, entity, wait)
     resource = ConfigResource(_KINDS[entity.kind], entity.name)
     (future,) = admin.describe_configs([resource], request_timeout=wait).values()
     entries = client.result(future, f"configuration of {entity} cannot be read", wait)
     return [_document(entries[key]) for key in sorted(entries)]
+
+
+def _check_broker(admin: AdminClient, entity: Entity, wait: float) -> None:
+    """A broker is asked for its own settings: one that is not there would be waited for."""
+    if entity.kind != "broker":
+        return
+    try:
+        there = sorted(admin.list_topics(timeout=wait).brokers)
+    except KafkaException as refusal:
+        raise client.failure_of(refusal, "the brokers could not be listed") from None
+    if int(entity.name) not in there:
+        raise Failure(f"there is no {entity}", f"the brokers are {', '.join(map(str, there))}")
 
 
 def _document(entry: Any) -> dict[str, Any]:
@@ -83,6 +98,7 @@ def change(
         )
         for key, value in changes.items()
     ]
+    _check_broker(admin, entity, wait)
     resource = ConfigResource(_KINDS[entity.kind], entity.name, incremental_configs=entries)
     futures = admin.incremental_alter_configs(
         [resource], validate_only=dry_run, request_timeout=wait

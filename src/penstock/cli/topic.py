@@ -37,6 +37,7 @@ def create(
             "--partitions",
             "-p",
             min=1,
+            max=100_000,
             metavar="N",
             show_default="as the cluster says",
             help="How many partitions.",
@@ -48,6 +49,7 @@ def create(
             "--replicas",
             "-r",
             min=1,
+            max=10_000,
             metavar="N",
             show_default="as the cluster says",
             help="How many replicas of each partition.",
@@ -142,7 +144,12 @@ def alter(
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", "-p", min=1, metavar="N", help="Grow to this many partitions."
+            "--partitions",
+            "-p",
+            min=1,
+            max=100_000,
+            metavar="N",
+            help="Grow to this many partitions.",
         ),
     ] = None,
     config: Configs = None,
