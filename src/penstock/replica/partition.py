@@ -268,13 +268,17 @@ class Partition:
         return self.log.high_watermark
 
     def _request_sync(self, end: int) -> None:
-        synced = self._sync_queue.wait_synced(self.log, end)
-        synced.add_done_callback(lambda done: self._on_synced(end, done))
+        log = self.log
+        synced = self._sync_queue.wait_synced(log, end)
+        synced.add_done_callback(lambda done: self._on_synced(log, end, done))
 
-    def _on_synced(self, end: int, done: Future[None]) -> None:
+    def _on_synced(self, log: Log, end: int, done: Future[None]) -> None:
         if done.cancelled():
             return
-        if done.exception() is not None:
+        failure = done.exception()
+        if log is not self.log:
+            return  # the log moved meanwhile: what became of the old one is nobody's concern
+        if failure is not None:
             self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)  # the directory is offline by now
         elif end > self._synced:
             self._synced = end

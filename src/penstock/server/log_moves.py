@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.protocol.api_keys import ApiKey
 from penstock.storage.log import CorruptBatch
 from penstock.storage.moves import LogMove, carry_out
+from penstock.storage.names import FUTURE_DIRECTORY
 
 if TYPE_CHECKING:
     from penstock.replica.partition import Partition
@@ -30,6 +31,10 @@ class LogMoves:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._task: asyncio.Task[None] | None = None
+        context = broker.store.context
+        sync_soon = context.on_roll
+        # A move syncs its copy, and then renames it: nobody else may be syncing it by its old name.
+        context.on_roll = lambda rolled: None if _is_copy(rolled) else sync_soon(rolled)
 
     @property
     def busy(self) -> bool:
@@ -114,3 +119,7 @@ class LogMoves:
         )
         if response.error_code:
             log.warning("the controller does not note where %s lies: %s", partition, response)
+
+
+def _is_copy(rolled: Log) -> bool:
+    return rolled.directory.endswith(FUTURE_DIRECTORY)

@@ -195,6 +195,25 @@ async def test_a_failed_sync_is_told_to_everyone_who_waits(store: LogStore, sync
     assert future.result() == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+async def test_a_log_that_moved_away_may_fail_to_sync(store: LogStore, syncs: Syncs) -> None:
+    partition = leading(store, syncs, flush_messages=1)
+    append(partition, batch())
+    store.logs.clear()  # the copy has the same name
+    copy = store.create("u", 0, TOPIC_ID, LogConfig(flush_messages=1))
+    copy.append_batches(partition.log.read_bytes(0, 1000), NOON)
+    partition.use_log(copy)
+    assert partition.high_watermark == 1
+    future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    append(partition, batch())
+    partition.await_commit(2, future)
+    syncs.waiting[0][1].set_exception(OSError(errno.ENOENT, "it is elsewhere"))
+    await asyncio.sleep(0)
+    assert not future.done()
+    syncs.waiting[1][1].set_result(None)
+    await asyncio.sleep(0)
+    assert future.result() == ErrorCode.NONE
+
+
 async def test_stepping_down_releases_everyone(store: LogStore, syncs: Syncs) -> None:
     partition = leading(store, syncs, flush_messages=1)
     future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
