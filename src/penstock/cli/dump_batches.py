@@ -21,14 +21,14 @@ BATCH_COLUMNS = (
 )  # fmt: skip
 RECORD_COLUMNS = ("offset", "time", "key", "value", "headers")
 
-_CONTROL_NAMES = {
-    0: "abort",
-    1: "commit",
-    2: "leader change",
-    3: "snapshot header",
-    4: "snapshot footer",
-    5: "kraft version",
-    6: "kraft voters",
+_CONTROL_KINDS = {
+    0: ("abort", "EndTxnMarker"),
+    1: ("commit", "EndTxnMarker"),
+    2: ("leader change", "LeaderChangeMessage"),
+    3: ("snapshot header", "SnapshotHeaderRecord"),
+    4: ("snapshot footer", "SnapshotFooterRecord"),
+    5: ("kraft version", "KRaftVersionRecord"),
+    6: ("kraft voters", "VotersRecord"),
 }
 
 Decoder = Callable[[Record], tuple[object, object]]
@@ -162,9 +162,7 @@ def _batch_row(position: int, head: BatchHead) -> Row:
 
 def _record_row(record: Record, head: BatchHead, decode: Decoder) -> Row:
     if head.is_control:
-        kind = control_type(record.key or b"")
-        key: object = _CONTROL_NAMES.get(kind, f"control {kind}")
-        value: object = _plain(record.value)
+        key, value = _control(record)
     else:
         key, value = decode(record)
     return {
@@ -187,6 +185,8 @@ def _decoder_of(path: str) -> Decoder:
 
     directory = os.path.basename(os.path.dirname(os.path.abspath(path)))
     topic = directory.rpartition("-")[0]
+    if path.endswith(".checkpoint"):
+        topic = "__cluster_metadata"  # whose snapshots they are; the first lies beside its log
     frames = {
         "__consumer_offsets": record_frames.GROUP,
         "__transaction_state": record_frames.TRANSACTION,
@@ -197,6 +197,21 @@ def _decoder_of(path: str) -> Decoder:
     if topic == "__cluster_metadata":
         return _metadata
     return lambda record: (_plain(record.key), _plain(record.value))
+
+
+def _control(record: Record) -> tuple[object, object]:
+    from penstock.protocol.generated import control_records
+
+    kind = control_type(record.key or b"")
+    name, message = _CONTROL_KINDS.get(kind, (f"control {kind}", ""))
+    value = bytes(record.value or b"")
+    try:
+        # The version comes first; most of these messages count it among their fields.
+        cls = getattr(control_records, message)
+        at = 0 if "version" in cls.__slots__ else 2
+        return name, _fields(cls.read(value, int.from_bytes(value[:2], "big"), at)[0])
+    except (AttributeError, ProtocolError):
+        return name, _plain(record.value)
 
 
 def _metadata(record: Record) -> tuple[object, object]:

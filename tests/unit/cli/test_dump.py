@@ -13,6 +13,7 @@ from penstock.cli.main import run
 from penstock.model.ids import TopicPartition
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import GZIP
+from penstock.records.control import COMMIT, END_TXN, KEY
 from penstock.storage.checkpoints import RECOVERY_POINTS, format_offsets
 from penstock.storage.epochs import format_epochs
 from penstock.storage.producer_snapshot import ProducerRow, encode_snapshot
@@ -218,3 +219,47 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait(30) == 141
+
+
+def test_control_records_are_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder = BatchBuilder(control=True, transactional=True, producer_id=7, producer_epoch=1)
+    builder.append(KEY.pack(0, COMMIT), END_TXN.pack(0, 3), TIME)
+    (tmp_path / f"{STEM}.log").write_bytes(bytes(builder.build()))
+    (record,) = rows(capsys, str(tmp_path), "--deep")
+    assert (record["key"], record["value"]) == ("commit", {"coordinator_epoch": 3})
+    assert record["control"] is True
+
+
+def test_the_first_metadata_snapshot_is_decoded_wherever_it_lies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from penstock.protocol.generated.metadata_records import FeatureLevelRecord
+    from penstock.protocol.record_frames import write_frame
+
+    builder = BatchBuilder()
+    feature = FeatureLevelRecord(name="group.version", feature_level=1)
+    builder.append(None, write_frame(feature, 0), TIME)
+    (tmp_path / "bootstrap.checkpoint").write_bytes(bytes(builder.build()))
+    (record,) = rows(capsys, str(tmp_path), "--deep")
+    assert record["key"] == "FeatureLevelRecord v0"
+    assert record["value"] == {"name": "group.version", "feature_level": 1}
+
+
+def test_offsets_of_groups_are_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from penstock.protocol.generated.group_records import OffsetCommitKey, OffsetCommitValue
+    from penstock.protocol.record_frames import GROUP
+
+    directory = tmp_path / "__consumer_offsets-3"
+    directory.mkdir()
+    key = GROUP.write_key(OffsetCommitKey(group="g", topic="orders", partition=2))
+    value = GROUP.write_value(OffsetCommitValue(offset=42, metadata="m"), 3)
+    builder = BatchBuilder()
+    builder.append(key, value, TIME)
+    builder.append(key, None, TIME)
+    builder.append(b"\x7f", b"\x7f", TIME)
+    (directory / f"{STEM}.log").write_bytes(bytes(builder.build()))
+    commit, tombstone, unknown = rows(capsys, str(directory), "--deep")
+    assert commit["key"] == {"OffsetCommitKey": {"group": "g", "topic": "orders", "partition": 2}}
+    assert commit["value"]["offset"] == 42  # type: ignore[index]
+    assert tombstone["value"] is None
+    assert unknown["value"] == "0x7f"
