@@ -1,7 +1,7 @@
 """Starting a node without a command-line parser in its memory.
 
-A node lives for months, and tests start one for every run. Typer would cost it some 70 ms and
-5 MB for reading at most a handful of words, so the plain forms of `penstock up` and `penstock
+A node lives for months, and tests start one for every run. Typer would cost it some 60 ms and
+3 MB for reading at most a handful of words, so the plain forms of `penstock up` and `penstock
 server` are read here. Whatever this reader does not understand, help and mistakes included, is
 left to the full parser, which declares the same options in `node`.
 """
