@@ -8,7 +8,7 @@ reverse, and the marker of a clean shutdown is the last thing written.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from penstock.app.maintenance import Maintenance
 from penstock.app.registration import Registration
@@ -73,6 +73,18 @@ class Node:
         self._maintenance: Maintenance | None = None
 
     @property
+    def broker(self) -> Broker:
+        """The broker of a node that was started."""
+        assert self._broker is not None
+        return self._broker
+
+    @property
+    def registration(self) -> Registration:
+        """The standing with the controller, of a node that was started."""
+        assert self._registration is not None
+        return self._registration
+
+    @property
     def address(self) -> str:
         """HOST:PORT of the first listener for clients, as advertised."""
         first = self.advertised()[0]
@@ -116,7 +128,11 @@ class Node:
         await driver.start(self._fail)
         broker.set_aside_strays()
         self._registration = Registration(
-            broker, driver, self.advertised(), [each.uuid for each in store.directories]
+            broker,
+            driver,
+            self.advertised(),
+            self._with_ports(config.advertised_controller_listeners),
+            [each.uuid for each in store.directories],
         )
         await self._registration.register()
         broker.start()
@@ -230,14 +246,18 @@ class Node:
             listener.service = Dispatcher(broker, handlers)
 
     def advertised(self) -> list[ListenerConfig]:
-        """Listeners as clients are told of them, with the ports that were really taken."""
+        """Listeners as clients are told of them."""
+        return self._with_ports(self.config.advertised_listeners)
+
+    def _with_ports(self, listeners: Iterable[ListenerConfig]) -> list[ListenerConfig]:
+        """With the names and ports that were really taken."""
         ports = {listener.name: listener.port for listener in self._listeners}
         return [
             spec._replace(
                 host=spec.host or _own_name(),
                 port=spec.port or ports.get(spec.name, 0),
             )
-            for spec in self.config.advertised_listeners
+            for spec in listeners
         ]
 
     # -- down ---------------------------------------------------------------------------------

@@ -6,17 +6,20 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from penstock.app.placements import misplaced
 from penstock.controller.driver import ControllerDriver
 from penstock.metadata.levels import SUPPORTED
 from penstock.model.config.endpoints import Listener
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated import controller_registration
 from penstock.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.generated.broker_registration import (
     BrokerRegistrationRequest,
     Feature,
 )
 from penstock.protocol.generated.broker_registration import Listener as RegisteredListener
+from penstock.protocol.generated.controller_registration import ControllerRegistrationRequest
 from penstock.server.broker import Broker
 
 log = logging.getLogger("penstock.app")
@@ -36,12 +39,14 @@ class Registration:
         broker: Broker,
         controller: ControllerDriver,
         endpoints: Sequence[Listener],
+        controller_endpoints: Sequence[Listener],
         directories: Sequence[bytes],
     ) -> None:
         self.epoch = -1
         self._broker = broker
         self._controller = controller
         self._endpoints = endpoints
+        self._controller_endpoints = controller_endpoints
         self._directories = directories
         self._incarnation = broker.chance.uuid()
         self._beat: asyncio.TimerHandle | None = None
@@ -50,6 +55,7 @@ class Registration:
 
     async def register(self) -> None:
         """Take the broker's id under a new epoch, and be unfenced."""
+        await self._register_controller()
         broker = self._broker
         clean_epoch = broker.store.clean_broker_epoch
         request = BrokerRegistrationRequest(
@@ -84,15 +90,42 @@ class Registration:
                 f"{ErrorCode(response.error_code).name}"
             )
         self.epoch = response.broker_epoch
-        await self._heartbeat()
+        await self.beat()
         self._plan()
+
+    async def _register_controller(self) -> None:
+        await self._controller.handle(
+            int(ApiKey.CONTROLLER_REGISTRATION),
+            ControllerRegistrationRequest(
+                controller_id=self._broker.node_id,
+                incarnation_id=self._incarnation,
+                listeners=[
+                    controller_registration.Listener(
+                        name=each.name,
+                        host=each.host,
+                        port=each.port,
+                        security_protocol=SECURITY_PROTOCOLS[each.protocol],
+                    )
+                    for each in self._controller_endpoints
+                ],
+                features=[
+                    controller_registration.Feature(
+                        name=name,
+                        min_supported_version=levels.first,
+                        max_supported_version=levels.last,
+                    )
+                    for name, levels in SUPPORTED.items()
+                ],
+            ),
+        )
 
     def stop(self) -> None:
         """Fall silent."""
         if self._beat is not None:
             self._beat.cancel()
 
-    async def _heartbeat(self) -> None:
+    async def beat(self) -> None:
+        """Tell the controller that the broker is alive, and what became of its directories."""
         broker = self._broker
         response = await self._controller.handle(
             int(ApiKey.BROKER_HEARTBEAT),
@@ -109,12 +142,14 @@ class Registration:
         )
         if response.error_code:
             log.warning("heartbeat refused: %s", ErrorCode(response.error_code).name)
+        elif (placements := misplaced(broker)) is not None:
+            await self._controller.handle(int(ApiKey.ASSIGN_REPLICAS_TO_DIRS), placements)
 
     def _plan(self) -> None:
         self._beat = self._broker.loop.call_later(self._period, self._on_beat)
 
     def _on_beat(self) -> None:
-        self._beating = self._broker.loop.create_task(self._heartbeat())
+        self._beating = self._broker.loop.create_task(self.beat())
         self._beating.add_done_callback(self._after_beat)
 
     def _after_beat(self, done: asyncio.Task[None]) -> None:

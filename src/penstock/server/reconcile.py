@@ -85,7 +85,8 @@ class Reconciler:
         """Move logs away that the metadata does not know: never deleted, never served."""
         for key, found in list(self._broker.store.logs.items()):
             topic = image.topics.by_id.get(found.topic_id)
-            state = None if topic is None else topic.partitions.get(found.partition)
+            known = topic is not None and topic.name == found.topic
+            state = topic.partitions.get(found.partition) if topic and known else None
             if state is None or self._broker.node_id not in state.replicas:
                 log.warning("%s is not in the metadata: set aside as a stray", found.directory)
                 self._broker.store.set_aside(key)

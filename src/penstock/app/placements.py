@@ -1,0 +1,61 @@
+"""Telling the controller in which directory each replica lies.
+
+The broker chooses among its directories, and logs may move. Only if the controller knows where a
+replica is can it tell what a failed directory took with it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from penstock.protocol.generated.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+)
+from penstock.server.broker import Broker
+
+ASSIGNMENTS_MAX = 2250
+"""Replicas in one request, as in Kafka; the others follow with the next one."""
+
+
+def misplaced(broker: Broker) -> AssignReplicasToDirsRequest | None:
+    """What the controller does not know yet, or None. A node with one directory never asks."""
+    store = broker.store
+    if len(store.directories) < 2:
+        return None
+    found: dict[bytes, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
+    count = 0
+    topics = broker.image.topics.by_id
+    for (topic_id, index), partition in broker.hosted_by_id.items():
+        directory = store.directory_of(partition.log)
+        topic = topics.get(topic_id)
+        state = None if topic is None else topic.partitions.get(index)
+        if directory is None or state is None or not directory.online:
+            continue
+        if state.directory_of(broker.node_id) != directory.uuid and count < ASSIGNMENTS_MAX:
+            found[directory.uuid][topic_id].append(index)
+            count += 1
+    if not count:
+        return None
+    return AssignReplicasToDirsRequest(
+        broker_id=broker.node_id,
+        broker_epoch=broker.epoch,
+        directories=[
+            AssignReplicasToDirsRequestDirectoryData(
+                id=directory_id,
+                topics=[
+                    AssignReplicasToDirsRequestTopicData(
+                        topic_id=topic_id,
+                        partitions=[
+                            AssignReplicasToDirsRequestPartitionData(partition_index=index)
+                            for index in indexes
+                        ],
+                    )
+                    for topic_id, indexes in by_topic.items()
+                ],
+            )
+            for directory_id, by_topic in found.items()
+        ],
+    )

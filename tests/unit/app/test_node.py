@@ -1,0 +1,131 @@
+"""A whole node: what it finds at its start, what it loses on its way, what it leaves behind."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from penstock.app.node import CannotStart, Node
+from penstock.app.settings import settings_for_up
+from penstock.model.config.node import NodeConfig
+from penstock.model.errors import ErrorCode
+from penstock.platform.directory_lock import DirectoryInUse
+from penstock.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from tests.unit.server.asking import asking, batch, port_of, running_node
+
+QUICK = {"broker.heartbeat.interval.ms": "50"}
+
+
+def two_directories(tmp_path: Path) -> dict[str, str]:
+    return {**QUICK, "log.dirs": f"{tmp_path / 'one'},{tmp_path / 'two'}"}
+
+
+def new_node(path: Path, **overrides: str) -> Node:
+    settings = settings_for_up(str(path), "127.0.0.1", 0, overrides)
+    return Node(NodeConfig.of(settings), lambda: None)
+
+
+async def test_what_was_written_is_there_after_a_clean_stop(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
+        topic_id = await asker.create("t", partitions=2)
+        await asker.produce("t", batch(3), index=1)
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
+        assert node.broker.image.topics.by_name["t"].id == topic_id
+        assert (await asker.produce("t", batch(), index=1)).base_offset == 3
+
+
+async def test_the_controller_learns_where_each_replica_lies(tmp_path: Path) -> None:
+    async with running_node(tmp_path, two_directories(tmp_path)) as node:
+        async with asking(port_of(node)) as asker:
+            await asker.create("t", partitions=4)
+            await node.registration.beat()
+        known = {each.uuid for each in node.broker.store.directories}
+        states = node.broker.image.topics.by_name["t"].partitions.values()
+        assert {state.directories[0] for state in states} == known
+
+
+async def test_a_failing_directory_takes_only_its_own_partitions_offline(tmp_path: Path) -> None:
+    settings = two_directories(tmp_path)
+    async with running_node(tmp_path, settings) as node, asking(port_of(node)) as asker:
+        await asker.create("t", partitions=4)
+        await node.registration.beat()
+        store = node.broker.store
+        failing = store.directories[1]
+        mine = [key for key, log in store.logs.items() if store.directory_of(log) is failing]
+        store.fail_directory(failing, OSError(errno.EIO, "a broken disk"))
+        await node.registration.beat()
+        answers = {i: await asker.produce("t", batch(), index=i) for i in range(4)}
+        broken = {i for i, answer in answers.items() if answer.error_code}
+        assert broken == {key.partition for key in mine} != set()
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        topic = (await asker.ask(request, 12)).topics[0]
+        offline = {p.partition_index for p in topic.partitions if p.leader_id < 0}
+        assert offline == broken
+
+
+async def test_a_log_that_the_metadata_does_not_know_is_set_aside(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
+        await asker.create("t")
+        await asker.produce("t", batch(3))
+    (tmp_path / "t-0").rename(tmp_path / "other-0")
+    async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
+        assert (await asker.produce("t", batch())).base_offset == 0
+        strays = [each for each in tmp_path.iterdir() if each.name.endswith("-stray")]
+        assert len(strays) == 1
+        assert (strays[0] / "00000000000000000000.log").stat().st_size > 0
+
+
+async def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    async with running_node(tmp_path):
+        second = new_node(tmp_path)
+        with pytest.raises(DirectoryInUse):
+            await second.start()
+        await second.stop(clean=False)
+
+
+async def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        async with running_node(tmp_path / name):
+            assert (tmp_path / name / "meta.properties").exists()
+    node = new_node(tmp_path, **{"log.dirs": f"{tmp_path / 'one'},{tmp_path / 'two'}"})
+    with pytest.raises(CannotStart, match="different clusters"):
+        await node.start()
+    await node.stop(clean=False)
+
+
+async def test_a_listener_that_is_not_built_yet_is_refused_by_name(tmp_path: Path) -> None:
+    secured = {
+        "listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "advertised.listeners": "SSL://127.0.0.1:9092",
+        "inter.broker.listener.name": "SSL",
+        "listener.security.protocol.map": "SSL:SSL,CONTROLLER:PLAINTEXT",
+    }
+    node = new_node(tmp_path, **secured)
+    with pytest.raises(CannotStart, match="only PLAINTEXT"):
+        await node.start()
+    await node.stop(clean=False)
+
+
+async def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
+    async with running_node(tmp_path / "one") as first:
+        port = port_of(first)
+        settings = settings_for_up(str(tmp_path / "two"), "127.0.0.1", port, {})
+        second = Node(NodeConfig.of(settings), lambda: None)
+        with pytest.raises(CannotStart, match=f"cannot listen on 127.0.0.1:{port}"):
+            await second.start()
+        await second.stop(clean=False)
+
+
+async def test_compacted_topics_refuse_records_without_a_key(tmp_path: Path) -> None:
+    from penstock.records.builder import BatchBuilder
+
+    builder = BatchBuilder()
+    builder.append(None, b"value", 1_700_000_000_000)
+    async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
+        await asker.create("t", configs={"cleanup.policy": "compact"})
+        answer = await asker.produce("t", bytes(builder.build()))
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+        assert [each.batch_index for each in answer.record_errors] == [0]
