@@ -15,7 +15,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     shown = [row for row in rows if row.apache and row.penstock][::-1]
     figure, axes = pyplot.subplots(figsize=(11, 1.2 + 0.32 * len(shown)))
@@ -29,6 +29,9 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
             fontsize=8,
         )  # fmt: skip
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
     axes.axvline(1, color=_TARGET, linewidth=0.8)
     axes.set_yticks(range(len(shown)), [_label(row) for row in shown], fontsize=8)
     axes.set_xlabel("Penstock / Apache Kafka (throughput: more is better; all else: less is)")

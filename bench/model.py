@@ -26,7 +26,7 @@ class Scale(NamedTuple):
 
 FULL = Scale(
     rounds=5,
-    records=2_000_000,
+    records=3_000_000,
     single_records=50_000,
     sync_records=5_000,
     flush_seconds=5,

@@ -203,25 +203,33 @@ class Consumer(Client):
         eager = {"queued.min.messages": "1000000", "fetch.queue.backoff.ms": "0"}
         super().__init__(_CONSUMER, bootstrap, eager | _settings(config))
 
-    def read(self, topic: str, partitions: Sequence[int], count: int, seconds_max: float) -> None:
-        """Read `count` records, and let go of them."""
+    def read(self, topic: str, partitions: Sequence[int], count: int, seconds_max: float) -> float:
+        """Read `count` records, let go of them, and return the seconds since the first came.
+
+        Finding the leader and the first offset takes the client longer than many a read.
+        """
         handle, queue = self.topic(topic), _library.rd_kafka_queue_new(self._handle)
         for partition in partitions:
             _library.rd_kafka_consume_start_queue(handle, partition, _BEGINNING, queue)
         batch = (c_void_p * _CHUNK)()
         destroy = _library.rd_kafka_message_destroy
         deadline = time.monotonic() + seconds_max
+        begin = 0.0
         while count > 0:
             got = _library.rd_kafka_consume_batch_queue(queue, 1000, batch, _CHUNK)
             # Looking into every record would cost more than librdkafka spends on it: an error
             # ends a partition's stream, so it is the last thing of a batch that holds one.
             if got and (error := Message.from_address(batch[got - 1]).err):
                 raise ClientFailed(f"the consumer got error {error}")
+            if got:
+                begin = begin or time.monotonic()
             for message in batch[:got]:
                 destroy(message)
             count -= got
             if time.monotonic() > deadline:
                 raise ClientFailed(f"{count} records did not come in {seconds_max} s")
+        seconds = time.monotonic() - begin
         for partition in partitions:
             _library.rd_kafka_consume_stop(handle, partition)
         _library.rd_kafka_queue_destroy(queue)
+        return seconds

@@ -72,9 +72,8 @@ def consume(node: Node, scale: Scale, *, size: int) -> Measures:
         producer.send(topic, Payload(size), count)
         producer.flush(SECONDS_MAX)
     with Consumer(node.bootstrap) as consumer:
-        spent, begin = Spent.now(node.pid), time.monotonic()
-        consumer.read(topic, range(PARTITIONS), count, SECONDS_MAX)
-        seconds = time.monotonic() - begin
+        spent = Spent.now(node.pid)
+        seconds = consumer.read(topic, range(PARTITIONS), count, SECONDS_MAX)
         used = spent.since()
     _delete(node, topic)
     return {"cpu": used, "rate": count / seconds}
