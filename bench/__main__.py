@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ from bench import chart, lifecycle, machine, report, traffic
 from bench.model import FULL, QUICK, Case
 from bench.runner import TARGETS, Runner, progress
 from tests.oracle import apache
+from tests.oracle.nodes import REPOSITORY
 
 RESULTS = Path(__file__).with_name("results")
 CASES = (*traffic.CASES, *lifecycle.CASES)
@@ -32,15 +35,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     progress("".join(f"{key}: {value}\n" for key, value in about.items()))
 
     rows = Runner(scale, options.targets).run(cases)
+    sections = {} if options.only else {"Codecs": _codecs()}
     # Only a whole run on full scale is a result to quote; the rest is kept out of its way.
     whole = len(cases) == len(CASES) and not options.quick and options.targets == list(TARGETS)
     name = "side-by-side" if whole else "partial"
-    report.write(RESULTS, name, rows, scale, about)
+    report.write(RESULTS, name, rows, sections, scale, about)
     chart.draw(RESULTS / f"{name}.png", rows)
     print(report.table(rows))
+    for section in sections.values():
+        print(section)
     missed = [row for row in rows if row.apache and row.penstock and not row.ok]
     print(f"{len(rows)} measures, {len(missed)} missed. Written to {RESULTS}/{name}.*")
     return 1 if missed and options.strict else 0
+
+
+def _codecs() -> str:
+    """Microseconds per message, measured in a process that does nothing else."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench.codec"],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return ran.stdout
 
 
 def _chosen(only: Sequence[str]) -> list[Case]:

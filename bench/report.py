@@ -55,18 +55,24 @@ def _short(number: float) -> str:
 
 
 def write(
-    folder: Path, name: str, rows: Sequence[Row], scale: Scale, machine: dict[str, str]
+    folder: Path,
+    name: str,
+    rows: Sequence[Row],
+    sections: dict[str, str],
+    scale: Scale,
+    machine: dict[str, str],
 ) -> None:
     """The Markdown page and the JSON beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     about = "".join(f"- {key}: {value}\n" for key, value in machine.items())
     missed = sum(not row.ok for row in rows if row.apache and row.penstock)
+    more = "".join(f"## {title}\n\n{text}\n" for title, text in sections.items())
     page = (
         "# Penstock beside Apache Kafka\n\n"
         f"{len(rows)} measures, {missed} missed. Medians of interleaved rounds, in brackets the "
         "lowest and the highest; ratio is Penstock's number over Apache Kafka's. What each case "
         "does and why stands in docs/benchmarks.md.\n\n"
-        f"{table(rows)}\n![Ratios]({name}.png)\n\n## Machine\n\n{about}\n## Scale\n\n"
+        f"{table(rows)}\n![Ratios]({name}.png)\n\n{more}## Machine\n\n{about}\n## Scale\n\n"
         + "".join(f"- {key}: {value:,}\n" for key, value in scale._asdict().items())
     )
     (folder / f"{name}.md").write_text(page)
