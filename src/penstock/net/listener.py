@@ -16,6 +16,11 @@ from penstock.net.connection import Connection, Service
 log = logging.getLogger("penstock.net")
 
 
+BACKLOG_MIN = 1024
+"""Connections that the kernel keeps until they are accepted. Kafka's 50 are for a thread that does
+nothing else; here a burst also waits for requests, and each client too many loses a second."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a listener grants; Kafka's names stand in the reference of configuration."""
@@ -62,7 +67,10 @@ class Listener:
         """Accept connections on the bound address."""
         assert self._sock is not None, "bind comes first"
         self._server = await self.loop.create_server(
-            lambda: Connection(self), sock=self._sock, ssl=self._tls, backlog=self.limits.backlog
+            lambda: Connection(self),
+            sock=self._sock,
+            ssl=self._tls,
+            backlog=max(self.limits.backlog, BACKLOG_MIN),
         )
         self._plan_sweep()
 

@@ -185,6 +185,20 @@ def test_idle_connections_hold_no_receive_memory(run: Run) -> None:
     run(scenario())
 
 
+def test_a_burst_of_clients_waits_in_the_kernel_and_nobody_is_turned_away(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            address = ("127.0.0.1", node.listener.port)
+            # Nothing is accepted meanwhile: this blocks the loop.
+            burst = [socket.create_connection(address, 0.5) for _ in range(500)]
+            await eventually(lambda: len(node.listener.connections) == 500)
+            for sock in burst:
+                sock.close()
+            await eventually(lambda: not node.listener.connections)
+
+    run(scenario())
+
+
 def test_a_port_that_is_taken_is_an_error_at_once(run: Run) -> None:
     async def scenario() -> None:
         async with running() as node:
