@@ -286,6 +286,38 @@ async def test_fetch_without_a_session(pair: Pair, topic: str) -> None:
     await pair.agree(_fetch(topic, 9, min_bytes=1, max_wait_ms=50))
 
 
+@pytest.mark.parametrize("compression", range(5))
+async def test_compressed_batches(pair: Pair, topic: str, compression: int) -> None:
+    await pair.create(topic)
+    await pair.agree(_produce(topic, batch(20, compression=compression)))
+    await pair.agree(_fetch(topic, 0))
+
+
+async def test_fetch_of_a_topic_that_old_clients_cannot_read(pair: Pair, topic: str) -> None:
+    await pair.create(topic, compression_type="zstd")
+    await pair.agree(_produce(topic, batch(20, compression=4)), range(9, 10))
+    await pair.agree(_fetch(topic, 0))
+
+
+async def test_odd_requests_to_produce_and_fetch(pair: Pair, topic: str) -> None:
+    await pair.create(topic, 2)
+    await pair.agree(_produce(topic, batch(3), batch(3)), range(9, 10))
+    for limits in (
+        {"partition_max_bytes": 0},
+        {"max_bytes": 0},
+        {"min_bytes": -5, "max_wait_ms": -5},
+    ):
+        await pair.agree(_fetch(topic, 0, 0, **limits))
+    await pair.agree(fetch.FetchRequest(topics=[], max_bytes=1000))
+    await pair.agree(produce.ProduceRequest(acks=-1, timeout_ms=5000))
+    negative = _fetch(topic, 0)
+    negative.topics[0].partitions[0].partition = -1
+    await pair.agree(negative)
+    negative_produce = _produce(topic, batch(1))
+    negative_produce.topic_data[0].partition_data[0].index = -1
+    await pair.agree(negative_produce)
+
+
 async def test_fetch_in_another_leader_epoch(pair: Pair, topic: str) -> None:
     await pair.create(topic)
     await pair.agree(_produce(topic, batch(3)), range(9, 10))
