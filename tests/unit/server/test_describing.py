@@ -24,6 +24,7 @@ from penstock.protocol.generated.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from penstock.records.batch import HEAD_SIZE, seal
 from penstock.server.broker import Broker
 from tests.unit.server.asking import NOON, Asker, asking, batch, port_of, running_node
 
@@ -48,8 +49,8 @@ def broker_of(node: Node) -> Broker:
     return node._broker
 
 
-async def offset_at(asker: Asker, timestamp: int) -> tuple[int, int]:
-    """Offset and timestamp of what ListOffsets finds in partition 0 of topic t."""
+async def ask_offset(asker: Asker, timestamp: int) -> Any:
+    """What ListOffsets answers for partition 0 of topic t."""
     request = ListOffsetsRequest(
         replica_id=-1,
         topics=[
@@ -58,7 +59,12 @@ async def offset_at(asker: Asker, timestamp: int) -> tuple[int, int]:
             )
         ],
     )
-    found = (await asker.ask(request, 11)).topics[0].partitions[0]
+    return (await asker.ask(request, 11)).topics[0].partitions[0]
+
+
+async def offset_at(asker: Asker, timestamp: int) -> tuple[int, int]:
+    """Offset and timestamp of what it finds."""
+    found = await ask_offset(asker, timestamp)
     assert found.error_code == ErrorCode.NONE
     return found.offset, found.timestamp
 
@@ -84,6 +90,20 @@ async def test_offsets_are_found_by_time(asker: Asker) -> None:
     assert await offset_at(asker, -3) == (8, NOON + 8000)
     assert await offset_at(asker, NOON + 3500) == (4, NOON + 4000)
     assert await offset_at(asker, NOON + 9000) == (-1, -1)
+
+
+@pytest.mark.parametrize("compression", [0, 1])
+async def test_a_batch_whose_records_are_garbage_fails_the_search_by_time_and_no_more(
+    asker: Asker, compression: int
+) -> None:
+    await asker.create("t")
+    data = bytearray(batch(3, compression=compression))
+    data[HEAD_SIZE:] = b"\xff" * (len(data) - HEAD_SIZE)
+    seal(data, 0, len(data))
+    assert (await asker.produce("t", bytes(data))).error_code == ErrorCode.NONE
+    answer = await ask_offset(asker, NOON)
+    assert (answer.error_code, answer.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+    assert await offset_at(asker, -1) == (3, -1)
 
 
 async def test_deleted_records_are_gone_for_readers_and_for_searches(asker: Asker) -> None:

@@ -150,6 +150,17 @@ async def test_a_reader_of_committed_transactions_is_told_that_none_were_aborted
     assert [part.last_stable_offset for part in parts] == [3, 0]
 
 
+async def test_a_rotten_transaction_index_hides_the_data_from_readers_of_committed_ones(
+    node: Node, asker: Asker, tmp_path: Path
+) -> None:
+    await asker.produce("t", batch(3))
+    (tmp_path / "t-0" / "00000000000000000000.txnindex").write_bytes(b"rotten" * 10)
+    response = await asker.ask(fetch(0, isolation_level=1), VERSION)
+    part = response.responses[0].partitions[0]
+    assert (part.error_code, len(part.records)) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    assert sizes(await asker.ask(fetch(0), VERSION)) == [len(batch(3))]
+
+
 async def test_a_session_tells_only_news(asker: Asker) -> None:
     data = batch(2)
     await asker.produce("t", data)

@@ -21,6 +21,7 @@ from penstock.protocol.generated.fetch import (
 )
 from penstock.server.fetch_sessions import FetchPlan, Wanted
 from penstock.server.leaders import point_reader_at_leader
+from penstock.storage.txn_index import CorruptTxnIndex
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -128,7 +129,11 @@ class _Reading:
             records=b"",
         )
         if self.committed_only:
-            answer.aborted_transactions = _aborted(partition, wanted.fetch_offset, read)
+            try:
+                answer.aborted_transactions = _aborted(partition, wanted.fetch_offset, read)
+            except (OSError, CorruptTxnIndex):
+                # Without the index, what was aborted could be taken for committed.
+                return self._failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
         if read.data is not None:
             answer.records = read.data
             self.size += read.data.size

@@ -18,6 +18,8 @@ from penstock.protocol.generated.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from penstock.records.compression import DecompressionFailed
+from penstock.records.varint import InvalidRecord
 from penstock.server.leadership import find_led
 
 if TYPE_CHECKING:
@@ -81,6 +83,9 @@ def _answer(
         found = _find(partition, timestamp, _ceiling(partition, request))
     except OSError:
         return _refused(item, ErrorCode.KAFKA_STORAGE_ERROR)
+    except (InvalidRecord, DecompressionFailed):
+        # Nobody looked inside the batch when it was produced; a search by time is the first to.
+        return _refused(item, ErrorCode.CORRUPT_MESSAGE)
     answer = ListOffsetsPartitionResponse(partition_index=item.partition_index)
     if found is not None:
         answer.timestamp, answer.offset, epoch = found
