@@ -264,6 +264,9 @@ class Node:
 
     async def stop(self, clean: bool = True) -> None:
         """Go down in order; a clean stop spares the next start the recovery."""
+        if self._broker is not None:
+            # Soon, that is, when the listeners have stopped reading: nobody parks again.
+            self._broker.loop.call_soon(self._broker.release_parked)
         for listener in self._listeners:
             await listener.stop(DRAIN_MS_MAX if clean else 0)
         if self._maintenance is not None:

@@ -158,6 +158,10 @@ class Partition:
         for _, future in commits:
             if not future.done():
                 future.set_result(error)
+        self.release_readers()
+
+    def release_readers(self) -> None:
+        """Those who wait for more to read look once more, and answer with what they find."""
         for waiter in list(self._waiters):
             waiter.progress(0)
 

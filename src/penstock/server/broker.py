@@ -131,6 +131,11 @@ class Broker:
         """Wait until the broker hosts what the image says."""
         await settle(self._reconciler)
 
+    def release_parked(self) -> None:
+        """Answer everybody who waits for more to read with what there is: the node stops."""
+        for partition in self.hosted.values():
+            partition.release_readers()
+
     # -- finding partitions ------------------------------------------------------------------
 
     def find_topic(self, topic_id: bytes, name: str) -> TopicImage | None:

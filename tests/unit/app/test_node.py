@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from penstock.app.settings import settings_for_up
 from penstock.model.config.node import NodeConfig
 from penstock.model.errors import ErrorCode
 from penstock.platform.directory_lock import DirectoryInUse
+from penstock.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
-from tests.unit.server.asking import asking, batch, port_of, running_node
+from tests.unit.server.asking import Asker, asking, batch, port_of, running_node
 
 QUICK = {"broker.heartbeat.interval.ms": "50"}
 
@@ -117,6 +119,23 @@ async def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
         with pytest.raises(CannotStart, match=f"cannot listen on 127.0.0.1:{port}"):
             await second.start()
         await second.stop(clean=False)
+
+
+async def test_a_stop_answers_those_who_wait_for_more_to_read(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    async with running_node(tmp_path) as node:
+        opened = await asyncio.open_connection("127.0.0.1", port_of(node))
+        asker = Asker(*opened)
+        topic_id = await asker.create("t")
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1024)
+        topic = FetchTopic(topic_id=topic_id, partitions=[wanted])
+        asker.send(FetchRequest(max_wait_ms=30_000, min_bytes=1, topics=[topic]), 13)
+        while not node.broker.parked_fetches:
+            await asyncio.sleep(0.01)
+        began = loop.time()
+    assert loop.time() - began < 3
+    assert (await asker.receive(FetchRequest.API_KEY, 13)).error_code == ErrorCode.NONE
+    asker.close()
 
 
 async def test_compacted_topics_refuse_records_without_a_key(tmp_path: Path) -> None:
