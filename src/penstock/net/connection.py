@@ -192,7 +192,11 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.send(served)
 
     def _settle(self, slot: _Slot, done: asyncio.Future[Reply | None]) -> None:
-        if done.cancelled() or self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if done.cancelled():
+            # Not by this connection's end: nothing would ever fill the place in the queue.
+            self._refuse(CloseConnection("what a request waited for was given up"))
             return
         problem = done.exception()
         if problem is not None:

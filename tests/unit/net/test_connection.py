@@ -299,6 +299,18 @@ def test_a_waiting_request_that_fails_closes(run: Run) -> None:
     run(scenario())
 
 
+def test_a_waiting_request_that_is_given_up_closes(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"w1", b"e2")
+            await eventually(lambda: node.service.waiting)
+            node.service.waiting[b"w1"].cancel()
+            assert await client.is_closed()
+
+    run(scenario())
+
+
 def test_slices_of_files_arrive_between_the_bytes_around_them(run: Run, tmp_path: object) -> None:
     async def scenario() -> None:
         content = os.urandom(3_000_000)
