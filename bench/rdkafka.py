@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
+from typing import Self
 
 import confluent_kafka
 
@@ -105,7 +106,7 @@ class Client:
             raise ClientFailed(error.value.decode())
         self._topics: dict[str, int] = {}
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -104,7 +104,7 @@ def latency(node: Node, scale: Scale) -> Measures:
 
 def flush(node: Node, scale: Scale) -> Measures:
     """Sixteen producers, each acknowledgement waiting for the disk."""
-    topic = _create(node, **{"flush.messages": "1"})
+    topic = _create(node, config={"flush.messages": "1"})
     counts = [0] * FLUSHING_PRODUCERS
     failures: list[Exception] = []
     begun = threading.Barrier(FLUSHING_PRODUCERS)
@@ -139,7 +139,7 @@ def memory(node: Node, _: Scale) -> Measures:
     return {"memory": memory_mb(node.pid)}
 
 
-def _create(node: Node, partitions: int = PARTITIONS, **config: str) -> str:
+def _create(node: Node, partitions: int = PARTITIONS, config: dict[str, str] | None = None) -> str:
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     with wire.Wire(node.port, 30) as client:
         error = wire.create_topic(client, topic, partitions, config)
