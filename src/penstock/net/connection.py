@@ -163,7 +163,9 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(problem)
 
     def _may_serve(self, frame: memoryview) -> bool:
-        if self._outbox.congested:
+        if not self._outbox.empty:
+            # The client does not take its replies, or a slice comes from a cold disk: replies
+            # behind it would pile up.
             return False
         slots = self._slots
         if not slots:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -74,6 +75,33 @@ class ScriptedService:
     def release(self, body: bytes) -> None:
         """Answer a request that waits, with its own bytes."""
         self.waiting.pop(body).set_result(bytearray(frame(body)))
+
+
+class ColdFile:
+    """A file that the page cache does not hold until the test says so."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._warm = threading.Event()
+        self.size = file.size
+        self.asked = False
+
+    def warm(self) -> None:
+        self._warm.set()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def pread(self, size: int, position: int) -> bytes:
+        return self._file.pread(size, position)
+
+    def pread_cached(self, size: int, position: int) -> bytes | None:
+        return self._file.pread(size, position) if self._warm.is_set() else None
+
+    def pread_waiting(self, size: int, position: int) -> bytes:
+        self.asked = True
+        assert self._warm.wait(10)
+        return self._file.pread(size, position)
 
 
 class Client:

@@ -6,14 +6,16 @@ import asyncio
 import os
 import socket
 import struct
+from typing import cast
 
 from penstock.net.buffers import SHARED_BYTES
 from penstock.net.connection import SLOTS_MAX
 from penstock.net.listener import Limits
-from penstock.platform.disk import Disk
+from penstock.platform.disk import Disk, File
 from tests.unit.net.conftest import Run
 from tests.unit.net.scripted import (
     LARGE_BYTES,
+    ColdFile,
     ScriptedService,
     eventually,
     file_of,
@@ -307,6 +309,26 @@ def test_a_waiting_request_that_is_given_up_closes(run: Run) -> None:
             await eventually(lambda: node.service.waiting)
             node.service.waiting[b"w1"].cancel()
             assert await client.is_closed()
+
+    run(scenario())
+
+
+def test_nothing_more_is_served_while_a_slice_comes_from_a_cold_disk(
+    run: Run, tmp_path: object
+) -> None:
+    async def scenario() -> None:
+        file = ColdFile(file_of(Disk(), f"{tmp_path}/data", b"x" * 100_000))
+        service = ScriptedService(cast(File, file))
+        async with running(service=service) as node:
+            client = await node.client()
+            client.send(b"s", *[b"b"] * 20)
+            await eventually(lambda: file.asked)
+            await asyncio.sleep(0.1)
+            assert service.served == [b"s"]
+            file.warm()
+            assert await client.receive() == b"head" + b"x" * 100_000 + b"tail"
+            for _ in range(20):
+                assert len(await client.receive()) == LARGE_BYTES
 
     run(scenario())
 
