@@ -26,6 +26,7 @@ class LogContext:
         "indexes",
         "on_fault",
         "on_roll",
+        "on_truncate",
         "producer_expiration_ms",
         "trash",
     )
@@ -45,6 +46,9 @@ class LogContext:
         self.indexes = IndexMemory(index_memory_max)
         self.on_roll: Callable[[Log], None] = _ignore
         """Called when a segment was sealed: somebody should `sync` the log in a worker soon."""
+        self.on_truncate: Callable[[Log], None] = _ignore
+        """Called before a log is cut below what its checkpoints say: they must be lowered first,
+        durably, or a restart would trust what is written in the place of what was cut."""
         self.on_fault: Callable[[Log, OSError], None] = _ignore
         """Called when the disk failed under a log, before the error is raised."""
 

@@ -57,6 +57,7 @@ def load_directory(
             start=0 if is_copy else starts.get(partition, 0),
             now=now,
         )
+        log.point_kept = points.get(partition, 0)
         watermark = watermarks.get(partition, log.start)
         log.high_watermark = min(max(watermark, log.start), log.end)
         return log

@@ -60,6 +60,7 @@ class Log:
         "high_watermark",
         "last_flush",
         "partition",
+        "point_kept",
         "producers",
         "recovery_point",
         "segments",
@@ -98,6 +99,8 @@ class Log:
         self.end = end
         self.recovery_point = recovery_point
         """Everything below is durable."""
+        self.point_kept = recovery_point
+        """The highest recovery point that a checkpoint on disk may hold."""
         self.high_watermark = start
         """Kept here by whoever replicates the log; retention and checkpoints read it."""
         self.last_flush = 0
@@ -363,7 +366,7 @@ class Log:
         if offset < self.segments[0].base:
             self.truncate_all(offset, now)
             return
-        lower_recovery_point(self, offset)
+        self._lower_points(offset)
         keep = bisect_right(self.segments, offset, key=base_of)
         gone, kept = self.segments[keep:], self.segments[:keep]
         # From the newest down: a crash in between leaves a log without holes.
@@ -373,14 +376,13 @@ class Log:
         self._truncate_txn_index(kept[-1], offset)
         self._use_segments(kept)
         self.end = offset
-        self.start = min(self.start, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_from_end(offset)
         reload_producers(self, now)
 
     def truncate_all(self, start_offset: int, now: int = 0) -> None:
         """Forget everything and begin anew at `start_offset`."""
-        lower_recovery_point(self, start_offset)
+        self._lower_points(start_offset)
         self._discard(self.segments[::-1], now)
         segment = Segment.create(self.context.disk, self.directory, start_offset, now)
         self.unsynced.names = True
@@ -389,6 +391,15 @@ class Log:
         self.high_watermark = start_offset
         self.epochs.clear()
         self.producers.clear()
+
+    def _lower_points(self, offset: int) -> None:
+        """Nothing at or above `offset` counts as durable any more, on disk neither."""
+        lower_recovery_point(self, offset)
+        kept = max(self.point_kept, self.start)
+        self.start = min(self.start, offset)
+        if offset < kept:
+            self.context.on_truncate(self)
+            self.point_kept = offset
 
     def _truncate_txn_index(self, segment: Segment, offset: int) -> None:
         path, disk = segment.path(names.TXN_INDEX), self.context.disk

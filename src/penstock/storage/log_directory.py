@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable, Mapping
 
-from penstock.model.ids import Uuid, uuid_of, uuid_text
+from penstock.model.ids import TopicPartition, Uuid, uuid_of, uuid_text
 from penstock.platform.chance import Chance
 from penstock.platform.directory_lock import DirectoryLock
 from penstock.platform.disk import Disk
-from penstock.storage.checkpoints import META_PROPERTIES, format_properties, parse_properties
+from penstock.storage.checkpoints import (
+    META_PROPERTIES,
+    format_properties,
+    parse_properties,
+    write_offsets,
+)
 
 
 class WrongDirectory(ValueError):
@@ -18,7 +25,17 @@ class WrongDirectory(ValueError):
 class LogDirectory:
     """A directory of `log.dirs`. Offline means: its disk failed, and nothing in it is touched."""
 
-    __slots__ = ("_disk", "_lock", "error", "path", "uuid", "was_clean")
+    __slots__ = (
+        "_asked",
+        "_disk",
+        "_lock",
+        "_writing",
+        "_written",
+        "error",
+        "path",
+        "uuid",
+        "was_clean",
+    )
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -29,6 +46,9 @@ class LogDirectory:
         self.was_clean = False
         """Whether the last stop was a clean one."""
         self.error: OSError | None = None
+        self._writing = threading.Lock()
+        self._asked: dict[str, int] = {}  # versions of each checkpoint, counted by the event loop
+        self._written: dict[str, int] = {}  # and by whoever holds the lock
 
     @property
     def online(self) -> bool:
@@ -71,6 +91,23 @@ class LogDirectory:
             "directory.id": uuid_text(self.uuid),
         }
         self._disk.write_atomic(path, format_properties(values).encode())
+
+    def offsets_writer(
+        self, name: str, offsets: Mapping[TopicPartition, int]
+    ) -> Callable[[], None]:
+        """Work that writes a checkpoint, on any thread, unless a newer one was written meanwhile.
+
+        An older one must not come last: it may hold recovery points from before a truncation.
+        """
+        version = self._asked[name] = self._asked.get(name, 0) + 1
+
+        def write() -> None:
+            with self._writing:
+                if version > self._written.get(name, 0):
+                    write_offsets(self._disk, self.path, name, offsets)
+                    self._written[name] = version
+
+        return write
 
     def sync_all(self) -> bool:
         """Make everything in it durable with one call; False where that cannot be done.

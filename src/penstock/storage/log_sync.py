@@ -36,7 +36,7 @@ class Unsynced:
         """The epoch checkpoint's text. An fsync for each new leader would stall a large node; the
         next sync writes it, and until then a restart reads epochs from the batches."""
         self.names = names
-        """Whether files were created or renamed since the directory was synced."""
+        """Whether files were created, renamed or cut since they were synced."""
         self.settled_end = settled_end
         """The log's end when the producers were last written at it; -1: never."""
         self.truncations = 0
@@ -112,6 +112,7 @@ def lower_recovery_point(log: Log, offset: int) -> None:
         log.unsynced.truncations += 1
         log.recovery_point = min(log.recovery_point, offset)
         log.unsynced.settled_end = min(log.unsynced.settled_end, offset)
+        log.unsynced.names = True  # the cut itself must be synced, or what was cut comes back
 
 
 def settle(log: Log) -> None:

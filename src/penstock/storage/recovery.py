@@ -218,16 +218,21 @@ def _scan_from(
                 scan.why,
             )
             segment.file.truncate(scan.size)
+            segment.file.sync()  # the log goes on behind the cut, and may seal it unsynced
         segment.max_timestamp = scan.max_timestamp
         segment.max_timestamp_offset = scan.max_timestamp_offset
         segment.use_index(scan.index)
         context.disk.remove(segment.path(names.TXN_INDEX))
         rest = segments[number + 1 :]
+        # A segment that begins before this one ends was cut off once, and its name came back.
+        overlaps = bool(rest) and rest[0].base < scan.end
         if is_cut or rest:
             segment.write_index()
-        if is_cut:
+        if is_cut or overlaps:
             for each in rest:
-                logger.warning("%s: dropping it, the log has a hole before it", each.file.path)
+                logger.warning(
+                    "%s: dropping it, it does not go on where the log ends", each.file.path
+                )
                 _remove(context, each)
             return segments[: number + 1], scans
         if rest:

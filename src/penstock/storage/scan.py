@@ -9,9 +9,20 @@ from __future__ import annotations
 import zlib
 
 from penstock.platform.disk import File
-from penstock.records.batch import CRC_OFFSET, HEAD_SIZE, MAGIC, MAGIC_OFFSET, crc_of, read_head
+from penstock.records.batch import (
+    ATTRIBUTES_OFFSET,
+    CRC_OFFSET,
+    HEAD,
+    HEAD_SIZE,
+    MAGIC,
+    MAGIC_OFFSET,
+    PREFIX_SIZE,
+    batch_end,
+    read_head,
+)
+from penstock.records.checksum import crc32c
 from penstock.storage.index import SegmentIndex
-from penstock.storage.segment import RELATIVE_OFFSET_MAX
+from penstock.storage.segment import LENGTH_MIN, RELATIVE_OFFSET_MAX
 
 CHUNK = 4 << 20
 LEGACY_HEAD_SIZE = 26
@@ -29,6 +40,7 @@ class Scan:
         "epochs",
         "has_producers",
         "index",
+        "last_entry",
         "max_timestamp",
         "max_timestamp_offset",
         "size",
@@ -39,6 +51,8 @@ class Scan:
         self.size = 0
         self.end = base
         self.index = SegmentIndex()
+        self.last_entry = 0
+        """Where the batch of the last index entry begins."""
         self.max_timestamp = -1
         self.max_timestamp_offset = base
         self.epochs: list[tuple[int, int]] = []
@@ -51,48 +65,61 @@ class Scan:
 def scan_segment(file: File, base: int, interval: int) -> Scan:
     """Read `file` from its beginning until its end, or the first batch that is not sound."""
     scan = Scan(base)
-    last_entry = 0
-    piece_size = CHUNK
+    wanted = CHUNK
     while scan.size < file.size and not scan.why:
-        piece = memoryview(file.pread(min(piece_size, file.size - scan.size), scan.size))
-        at = 0
-        piece_size = CHUNK
-        while at + HEAD_SIZE <= len(piece):
-            head = read_head(piece, at)
-            after = at + head.length + 12
-            if head.magic != MAGIC or head.length < HEAD_SIZE - 12:
-                scan.why = _what_is_wrong(piece, at, file.path)
-                break
-            if after > len(piece):
-                piece_size = max(CHUNK, after - at)  # goes on in the next piece
-                break
-            last = head.base_offset + head.last_offset_delta
-            if crc_of(piece, at, after) != head.crc:
-                scan.why = "a checksum does not match"
-                break
-            if head.base_offset < scan.end or not 0 <= last - base <= RELATIVE_OFFSET_MAX:
-                scan.why = f"offset {head.base_offset} stands where {scan.end} was next"
-                break
-            if head.max_timestamp > scan.max_timestamp:
-                scan.max_timestamp, scan.max_timestamp_offset = head.max_timestamp, last
-            position = scan.size + at
-            if position - last_entry > interval:
-                scan.index.add(last - base, position)
-                scan.index.add_time(scan.max_timestamp, scan.max_timestamp_offset - base)
-                last_entry = position
-            if head.leader_epoch >= 0 and (
-                not scan.epochs or head.leader_epoch > scan.epochs[-1][0]
-            ):
-                scan.epochs.append((head.leader_epoch, head.base_offset))
-            if head.producer_id >= 0:
-                scan.has_producers = True
-            scan.end = last + 1
-            at = after
-        if at == 0 and not scan.why and scan.size + max(piece_size, HEAD_SIZE) > file.size:
-            scan.why = "the file ends within a batch"
+        piece = memoryview(file.pread(min(wanted, file.size - scan.size), scan.size))
+        at = _scan_piece(scan, piece, base, interval, file.path)
+        if at == 0 and not scan.why:  # the first batch does not fit into the piece
+            wanted = batch_end(piece, 0) if len(piece) >= HEAD_SIZE else HEAD_SIZE
+            if scan.size + wanted > file.size:
+                scan.why = "the file ends within a batch"
+        else:
+            wanted = CHUNK
         scan.size += at
     scan.index.add_time(scan.max_timestamp, scan.max_timestamp_offset - base)
     return scan
+
+
+def _scan_piece(scan: Scan, piece: memoryview, base: int, interval: int, path: str) -> int:
+    """Take note of the whole batches in `piece`; answers where the first other byte is.
+
+    After a crash this runs for each batch of each active segment, hence the local names.
+    """
+    at, size, start = 0, len(piece), scan.size
+    end, epoch = scan.end, scan.epochs[-1][0] if scan.epochs else -1
+    unpack, checksum = HEAD.unpack_from, crc32c
+    while at + HEAD_SIZE <= size:
+        (offset, length, leader, magic, crc, _, delta, _, timestamp, producer, _, _, _) = unpack(
+            piece, at
+        )
+        after = at + length + PREFIX_SIZE
+        if magic != MAGIC or length < LENGTH_MIN:
+            scan.why = _what_is_wrong(piece, at, path)
+            break
+        if after > size:
+            break  # goes on in the next piece
+        if checksum(piece[at + ATTRIBUTES_OFFSET : after]) != crc:
+            scan.why = "a checksum does not match"
+            break
+        last = offset + delta
+        if offset < end or last - base > RELATIVE_OFFSET_MAX or delta < 0:
+            scan.why = f"offset {offset} stands where {end} was next"
+            break
+        if timestamp > scan.max_timestamp:
+            scan.max_timestamp, scan.max_timestamp_offset = timestamp, last
+        if start + at - scan.last_entry > interval:
+            scan.index.add(last - base, start + at)
+            scan.index.add_time(scan.max_timestamp, scan.max_timestamp_offset - base)
+            scan.last_entry = start + at
+        if leader > epoch:
+            scan.epochs.append((leader, offset))
+            epoch = leader
+        if producer >= 0:
+            scan.has_producers = True
+        end = last + 1
+        at = after
+    scan.end = end
+    return at
 
 
 def _what_is_wrong(piece: memoryview, at: int, path: str) -> str:

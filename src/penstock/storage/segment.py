@@ -325,7 +325,9 @@ class Segment:
                 yield head, chunk[at:after]
                 at = after
             if at == 0:  # one batch is larger than the chunk
-                head = read_head(self.file.pread(HEAD_SIZE, position))
+                if len(chunk) < HEAD_SIZE:
+                    raise CorruptSegment(self.file.path, position, "the file ends within a head")
+                head = read_head(chunk)
                 whole = self.file.pread(head.length + 12, position)
                 if len(whole) < head.length + 12:
                     raise CorruptSegment(self.file.path, position, "the file ends within a batch")
@@ -355,11 +357,16 @@ class Segment:
     # ── cutting and leaving ─────────────────────────────────────────────────────────────────────
 
     def truncate(self, offset: int, now: int) -> None:
-        """Cut off `offset` and all behind it."""
+        """Cut off `offset` and all behind it, durably.
+
+        The cut lies at the recovery point, so that no later sync need look at this segment again:
+        an unsynced cut would bring back what was cut, under a segment that begins in its place.
+        """
         position = self.position_of(offset)
         index = self.index
         index.truncate(offset - self.base)
         self.file.truncate(position)
+        self.file.sync()
         if index.offsets_written >= 0:
             self.disk.write_at(self.path(names.INDEX), b"", index.offsets_written * 8)
         if index.times_written >= 0:

@@ -64,6 +64,7 @@ class LogStore:
             self.disk, chance=self.chance, producer_expiration_ms=producer_expiration_ms
         )
         self.context.on_fault = self._on_fault
+        self.context.on_truncate = self._on_truncate
         paths = dict.fromkeys(os.path.abspath(path) for path in directories)
         self.directories = [LogDirectory(self.disk, path) for path in paths]
         self.logs: dict[TopicPartition, Log] = {}
@@ -321,13 +322,26 @@ class LogStore:
         Offsets are taken now, on the event loop. If one raises OSError, call `fail_directory`.
         """
         return [
-            *self._offset_work(checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point),
+            *self._offset_work(checkpoints.RECOVERY_POINTS, _point_to_keep),
             *self._offset_work(checkpoints.LOG_STARTS, _start_to_keep),
         ]
 
     def high_watermark_work(self) -> list[tuple[LogDirectory, Callable[[], None]]]:
         """Work for workers: write the high watermarks of each directory."""
         return self._offset_work(checkpoints.HIGH_WATERMARKS, lambda log: log.high_watermark)
+
+    def _on_truncate(self, log: Log) -> None:
+        """Lower the checkpoints of the log's directory, here and now: see `LogContext`."""
+        if not self._owns(log):
+            return
+        here = self.directory_of(log)
+        try:
+            for directory, write in self.checkpoint_work():
+                if directory is here:
+                    write()
+        except OSError as error:
+            self._report(here, error)
+            raise
 
     def _offset_work(
         self, name: str, offset_of: Callable[[Log], int | None]
@@ -338,7 +352,7 @@ class LogStore:
             if offset is not None:
                 offsets.setdefault(os.path.dirname(log.directory), {})[partition] = offset
         return [
-            (directory, _writer(self.disk, directory.path, name, offsets.get(directory.path, {})))
+            (directory, directory.offsets_writer(name, offsets.get(directory.path, {})))
             for directory in self.directories
             if directory.online
         ]
@@ -443,12 +457,11 @@ class LogStore:
             self.fail_directory(directory, error)
 
 
+def _point_to_keep(log: Log) -> int:
+    log.point_kept = log.recovery_point
+    return log.recovery_point
+
+
 def _start_to_keep(log: Log) -> int | None:
     """A log that begins where its first segment does needs no checkpoint of its start."""
     return log.start if log.start > log.segments[0].base else None
-
-
-def _writer(
-    disk: Disk, path: str, name: str, offsets: dict[TopicPartition, int]
-) -> Callable[[], None]:
-    return lambda: checkpoints.write_offsets(disk, path, name, offsets)
