@@ -24,6 +24,9 @@ log = logging.getLogger("penstock.net")
 SLOTS_MAX = 256
 """Replies that one connection may wait for at once; more requests are not read."""
 
+SLICE_SECONDS = 0.02
+"""How long one connection's requests are served before the others get their turn."""
+
 Reply = bytearray | list[Part]
 """A whole response frame: as bytes, or as parts of which some are slices of files."""
 
@@ -143,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
     def _cut(self, view: memoryview) -> None:
         at, end = 0, len(view)
         bytes_max = self._assembly.frame_bytes_max
+        began = 0.0
         try:
             while end - at >= 4:
                 frame_end = at + 4 + frame_length(view, at, bytes_max)
@@ -156,6 +160,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._serve(frame)
                 if self._closing:
                     return
+                began = began or self.last_active
+                if self.last_active - began > SLICE_SECONDS:
+                    self._pause()
+                    self._listener.loop.call_soon(self._writable)
+                    break
             if at != end or self._assembly.waiting:
                 self._assembly.keep(view[at:])
                 self._listener.watch_memory(self)

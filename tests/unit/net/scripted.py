@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -75,6 +76,20 @@ class ScriptedService:
     def release(self, body: bytes) -> None:
         """Answer a request that waits, with its own bytes."""
         self.waiting.pop(body).set_result(bytearray(frame(body)))
+
+
+class SlowService(ScriptedService):
+    """Takes its time over each request, as long as it takes, without giving way."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def serve(
+        self, connection: Connection, view: memoryview
+    ) -> Reply | asyncio.Future[Reply | None] | None:
+        time.sleep(self._seconds)
+        return super().serve(connection, view)
 
 
 class ColdFile:

@@ -17,6 +17,7 @@ from tests.unit.net.scripted import (
     LARGE_BYTES,
     ColdFile,
     ScriptedService,
+    SlowService,
     eventually,
     file_of,
     frame,
@@ -309,6 +310,22 @@ def test_a_waiting_request_that_is_given_up_closes(run: Run) -> None:
             await eventually(lambda: node.service.waiting)
             node.service.waiting[b"w1"].cancel()
             assert await client.is_closed()
+
+    run(scenario())
+
+
+def test_one_clients_flood_does_not_hold_up_another(run: Run) -> None:
+    async def scenario() -> None:
+        service = SlowService(seconds=0.005)
+        async with running(service=service) as node:
+            flood, other = await node.client(), await node.client()
+            bodies = [b"e%d" % number for number in range(200)]
+            flood.send(*bodies)
+            await eventually(lambda: service.served)
+            other.send(b"e-other")
+            assert await other.receive() == b"e-other"
+            assert len(service.served) < 100
+            assert [await flood.receive() for _ in bodies] == bodies
 
     run(scenario())
 
