@@ -120,7 +120,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
         log.high_watermark = min(max(high_watermark, log.start), log.end)
-        self._synced = log.end
+        self._synced = log.high_watermark
         self._sync_queue = syncs
         self._waiters: set[Waiter] = set()
         self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
@@ -142,8 +142,7 @@ class Partition:
         self.isr = isr
         self.replicas = replicas
         self.leading = True
-        self._synced = max(self._synced, self.log.end)
-        self._advance(0)
+        self._take_over()
 
     def step_down(self, epoch: int, leader: int) -> None:
         """Stop leading; whoever waits is told to look elsewhere."""
@@ -270,6 +269,19 @@ class Partition:
     def high_watermark(self) -> int:
         """The end of what is committed; kept with the log, where retention heeds it."""
         return self.log.high_watermark
+
+    def _take_over(self) -> None:
+        """Commit what the log holds, when it is as durable as the topic asks.
+
+        A batch may wait for its sync since the epoch before, or may have been written just before
+        a crash: its producer tries again, and must not be told too early that it is there.
+        """
+        log = self.log
+        if log.end - log.recovery_point >= log.config.flush_messages:
+            self._request_sync(log.end)
+        else:
+            self._synced = log.end
+        self._advance(0)
 
     def _request_sync(self, end: int) -> None:
         log = self.log

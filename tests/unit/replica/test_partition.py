@@ -172,6 +172,36 @@ async def test_with_flush_messages_nothing_is_committed_before_the_sync(
     assert [future.result() for future in futures] == [ErrorCode.NONE] * 2
 
 
+async def test_a_new_epoch_commits_nothing_that_waits_for_its_sync(
+    store: LogStore, syncs: Syncs
+) -> None:
+    partition = leading(store, syncs, flush_messages=1)
+    future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    append(partition, batch())
+    partition.await_commit(1, future)
+    partition.lead(1, (NODE,), (NODE,))
+    assert not future.done()
+    assert partition.high_watermark == 0
+    syncs.waiting[0][1].set_result(None)
+    await asyncio.sleep(0)
+    assert future.result() == ErrorCode.NONE
+
+
+async def test_a_retry_after_a_crash_is_answered_when_the_first_try_is_durable(
+    store: LogStore, syncs: Syncs
+) -> None:
+    before = leading(store, syncs, flush_messages=1)
+    data = batch(producer_id=7, producer_epoch=0, base_sequence=0)
+    append(before, data)  # and the process ends before the sync
+    after = Partition(NODE, before.log, 0, 1, syncs)
+    after.lead(1, (NODE,), (NODE,))
+    assert append(after, data) == Appended(0, 1, NOON, 0)
+    assert after.high_watermark == 0
+    syncs.waiting[-1][1].set_result(None)
+    await asyncio.sleep(0)
+    assert after.high_watermark == 1
+
+
 async def test_readers_are_told_after_a_sync_to_count_for_themselves(
     store: LogStore, syncs: Syncs
 ) -> None:
