@@ -259,8 +259,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def silent(self) -> bool:
-        """Whether only the client can make something happen: by asking, or by reading replies."""
-        return not self._slots
+        """Whether only the client can make something happen: by asking, or by reading replies.
+
+        One that closed its sending half may be gone altogether, and what it waits for may take
+        as long as it asked for: it counts as silent too.
+        """
+        return not self._slots or self._closing
 
     def drain(self) -> None:
         """Take no new request, answer those that wait, then close."""

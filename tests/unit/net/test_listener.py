@@ -81,6 +81,19 @@ def test_a_long_poll_is_not_idle_and_its_answer_counts_as_use(run: Run) -> None:
     run(scenario())
 
 
+def test_a_client_that_left_its_long_poll_behind_is_idle(run: Run) -> None:
+    async def scenario() -> None:
+        async with running(Limits(idle_ms_max=200)) as node:
+            client = await node.client()
+            client.send(b"w1")
+            await eventually(lambda: node.service.waiting)
+            client.close()
+            await eventually(lambda: not node.listener.connections)
+            assert node.service.waiting[b"w1"].cancelled()
+
+    run(scenario())
+
+
 def test_a_client_that_never_reads_its_replies_is_closed_as_idle(run: Run) -> None:
     async def scenario() -> None:
         async with running(Limits(idle_ms_max=200)) as node:
