@@ -167,7 +167,7 @@ class Connection(asyncio.BufferedProtocol):
                     break
             if at != end or self._assembly.waiting:
                 self._assembly.keep(view[at:])
-                self._listener.watch_memory(self)
+                self._listener.watch_memory()
         except Exception as problem:  # noqa: BLE001 - told in the log; the others are served on
             self._refuse(problem)
 
@@ -278,6 +278,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close now, whatever waits."""
         self._closing = True
+        self._assembly.drop()
         self.transport.abort()
 
     def _refuse(self, problem: BaseException) -> None:

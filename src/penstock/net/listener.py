@@ -113,20 +113,22 @@ class Listener:
             if not self._by_address[address]:
                 del self._by_address[address]
 
-    def watch_memory(self, connection: Connection) -> None:
-        """Close a connection that is left with part of a frame when no memory is left to lend.
+    def watch_memory(self) -> None:
+        """Close the connection that holds most of the receive memory when none is left to lend.
 
-        Making it wait instead could stop everyone: all memory may lie with frames that are not
-        finished, and only reading on finishes them.
+        Making others wait instead could stop everyone: all memory may lie with frames that are
+        not finished, and only reading on finishes them.
         """
         pool = self.pool
         if pool.exhausted:
+            largest = max(self.connections, key=lambda each: each.held_bytes)
             log.warning(
-                "closing %s: receive memory is exhausted (%d bytes held by requests)",
-                connection.peer[0],
+                "closing %s: receive memory is exhausted, and it holds %d bytes of %d",
+                largest.peer[0],
+                largest.held_bytes,
                 pool.borrowed_bytes,
             )
-            connection.abort()
+            largest.abort()
 
     # -- idle connections -------------------------------------------------------------------
 

@@ -186,6 +186,21 @@ def test_memory_for_unfinished_frames_is_bounded_for_all_clients_together(run: R
     run(scenario())
 
 
+def test_exhausted_memory_costs_the_connection_that_holds_most_of_it(run: Run) -> None:
+    async def scenario() -> None:
+        async with running(memory_max=540_000) as node:
+            hog, modest = await node.client(), await node.client()
+            hog.writer.write(struct.pack(">i", 50_000_000) + b"e" * 30_000)
+            await eventually(lambda: node.listener.pool.borrowed_bytes > 500_000)
+            modest.writer.write(struct.pack(">i", 20_000) + b"e" * 10_000)
+            assert await hog.is_closed()
+            modest.writer.write(b"e" * 10_000)
+            assert await modest.receive() == b"e" * 20_000
+            assert node.listener.pool.borrowed_bytes == 0
+
+    run(scenario())
+
+
 def test_idle_connections_hold_no_receive_memory(run: Run) -> None:
     async def scenario() -> None:
         async with running() as node:
