@@ -38,9 +38,9 @@ def load_directory(
     back from the threads.
     """
     disk, path = context.disk, directory.path
-    points = checkpoints.read_offsets(disk, path, checkpoints.RECOVERY_POINTS)
-    starts = checkpoints.read_offsets(disk, path, checkpoints.LOG_STARTS)
-    watermarks = checkpoints.read_offsets(disk, path, checkpoints.HIGH_WATERMARKS)
+    points = directory.read_offsets(checkpoints.RECOVERY_POINTS)
+    starts = directory.read_offsets(checkpoints.LOG_STARTS)
+    watermarks = directory.read_offsets(checkpoints.HIGH_WATERMARKS)
 
     def load(found: tuple[str, TopicPartition]) -> Log:
         name, partition = found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from penstock.model.ids import TopicPartition, Uuid, uuid_of, uuid_text
 from penstock.platform.chance import Chance
@@ -14,6 +14,7 @@ from penstock.storage.checkpoints import (
     META_PROPERTIES,
     format_properties,
     parse_properties,
+    read_offsets,
     write_offsets,
 )
 
@@ -29,6 +30,7 @@ class LogDirectory:
         "_asked",
         "_disk",
         "_lock",
+        "_unwritten",
         "_writing",
         "_written",
         "error",
@@ -48,7 +50,8 @@ class LogDirectory:
         self.error: OSError | None = None
         self._writing = threading.Lock()
         self._asked: dict[str, int] = {}  # versions of each checkpoint, counted by the event loop
-        self._written: dict[str, int] = {}  # and by whoever holds the lock
+        self._written: dict[str, tuple[int, Container[TopicPartition]]] = {}  # under the lock
+        self._unwritten: dict[tuple[str, int], Container[TopicPartition]] = {}
 
     @property
     def online(self) -> bool:
@@ -92,6 +95,12 @@ class LogDirectory:
         }
         self._disk.write_atomic(path, format_properties(values).encode())
 
+    def read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """What a checkpoint says, at the start."""
+        offsets = read_offsets(self._disk, self.path, name)
+        self._written[name] = 0, offsets
+        return offsets
+
     def offsets_writer(
         self, name: str, offsets: Mapping[TopicPartition, int]
     ) -> Callable[[], None]:
@@ -100,14 +109,28 @@ class LogDirectory:
         An older one must not come last: it may hold recovery points from before a truncation.
         """
         version = self._asked[name] = self._asked.get(name, 0) + 1
+        self._forget_unwritten()
+        self._unwritten[name, version] = offsets
 
         def write() -> None:
             with self._writing:
-                if version > self._written.get(name, 0):
+                if version > self._written.get(name, (0, ()))[0]:
                     write_offsets(self._disk, self.path, name, offsets)
-                    self._written[name] = version
+                    self._written[name] = version, offsets
 
         return write
+
+    def may_speak_of(self, partition: TopicPartition) -> bool:
+        """Whether a checkpoint on disk, or one that is yet to be written, names the partition."""
+        unwritten = list(self._unwritten.values())  # first: one may be written at this moment
+        written = [offsets for _, offsets in list(self._written.values())]
+        return any(partition in offsets for offsets in (*unwritten, *written))
+
+    def _forget_unwritten(self) -> None:
+        """Drop versions that were written since, or that a newer one has made superfluous."""
+        for name, version in list(self._unwritten):
+            if version <= self._written.get(name, (0, ()))[0]:
+                del self._unwritten[name, version]
 
     def sync_all(self) -> bool:
         """Make everything in it durable with one call; False where that cannot be done.

@@ -71,6 +71,7 @@ class LogMove:
         copy.config = source.config
         copy.advance_start(max(source.start, copy.start))
         copy.high_watermark = source.high_watermark
+        self.store.forget_namesake(self.target, source.topic_partition)
         copy.rename_directory(f"{self.target.path}/{source.topic_partition}")
         self.store.replace(source, copy)
         return copy

@@ -202,6 +202,7 @@ class LogStore:
         key = TopicPartition(topic, partition)
         invariant(key not in self.logs, f"the log of {key} exists already")
         directory = self._directory_for(directory_id)
+        self.forget_namesake(directory, key)
         log = self.logs[key] = self._make_log(directory, str(key), key, topic_id, config, start=0)
         return log
 
@@ -332,11 +333,24 @@ class LogStore:
 
     def _on_truncate(self, log: Log) -> None:
         """Lower the checkpoints of the log's directory, here and now: see `LogContext`."""
-        if not self._owns(log):
-            return
-        here = self.directory_of(log)
+        if self._owns(log):
+            self._checkpoint_now(self.directory_of(log), self.checkpoint_work())
+
+    def forget_namesake(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """A log is about to get a name in `directory`: let no checkpoint there speak of another.
+
+        A log start or a recovery point of a log that was deleted, or moved away, would be taken
+        for the new one's after a crash, and cost it all that lies below.
+        """
+        if directory.may_speak_of(partition):
+            work = [*self.checkpoint_work(), *self.high_watermark_work()]
+            self._checkpoint_now(directory, work)
+
+    def _checkpoint_now(
+        self, here: LogDirectory, work: list[tuple[LogDirectory, Callable[[], None]]]
+    ) -> None:
         try:
-            for directory, write in self.checkpoint_work():
+            for directory, write in work:
                 if directory is here:
                     write()
         except OSError as error:
