@@ -91,6 +91,7 @@ class LogStore:
         DirectoryInUse and WrongDirectory are for the operator to solve; a directory whose disk
         fails goes offline, as long as another one works.
         """
+        self.disk.adopt()  # whoever takes the directories is the one to use the files
         epochs = []
         taken: list[LogDirectory] = []
         for directory in self.directories:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,25 @@ def test_a_start_at_the_first_segment_is_not_checkpointed(tmp_path: Path) -> Non
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n0\n"
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 0\n"
     store.close(False)
+
+
+def test_the_thread_that_opens_the_store_is_the_one_that_bounds_descriptors(
+    tmp_path: Path,
+) -> None:
+    disk = Disk(open_files_max=5)
+    open_files = []
+
+    def run() -> None:
+        store = open_store(tmp_path, disk=disk)
+        for number in range(20):
+            fill(store.create("t", number, TOPIC_ID, SMALL), 1)
+        open_files.append(disk.open_files)
+        store.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert open_files == [5]
 
 
 # ── directories ─────────────────────────────────────────────────────────────────────────────────
