@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller.decision import PARTITIONS_MAX, RECORDS_MAX, Context, Decision, Refusal
@@ -29,10 +30,10 @@ TOO_MANY = Refusal(
 
 
 def placed(
-    context: Context, start: int, count: int, replicas: int
+    context: Context, start: int, count: int, replicas: int, room: int
 ) -> list[PartitionImage] | Refusal:
-    """New partitions on brokers of our choice."""
-    if count > PARTITIONS_MAX:
+    """New partitions on brokers of our choice, `room` of them at the most."""
+    if count > min(room, PARTITIONS_MAX):
         return TOO_MANY
     brokers = candidates(context.image.cluster.brokers)
     found = place(brokers, start, count, replicas, context.chance)
@@ -55,10 +56,14 @@ def placed(
 
 
 def assigned(
-    context: Context, start: int, assignments: Sequence[Sequence[int]], replicas: int | None
+    context: Context,
+    start: int,
+    assignments: Sequence[Sequence[int]],
+    replicas: int | None,
+    room: int,
 ) -> list[PartitionImage] | Refusal:
     """New partitions where the client wants them; `replicas` is how many each must have."""
-    if len(assignments) > PARTITIONS_MAX:
+    if len(assignments) > min(room, PARTITIONS_MAX):
         return TOO_MANY
     partitions = []
     for index, nodes in enumerate(assignments, start):
@@ -105,20 +110,16 @@ def _misassigned(context: Context, nodes: Sequence[int], replicas: int | None) -
 
 def create_partitions(context: Context, request: CreatePartitionsRequest) -> Decision:
     """CreatePartitions: each topic succeeds or fails by itself."""
-    named = [topic.name for topic in request.topics]
-    twice = (
-        {name for name in named if named.count(name) > 1} if len(set(named)) < len(named) else ()
-    )
+    named = Counter(topic.name for topic in request.topics)
+    twice = {name for name, times in named.items() if times > 1}
     records: list[Any] = []
     results = [_result(name, _DUPLICATE) for name in sorted(twice)]
     for topic in request.topics:
         if topic.name in twice:
             continue
-        outcome = _grown(context, topic)
+        outcome = _grown(context, topic, RECORDS_MAX - len(records))
         if isinstance(outcome, Refusal):
             results.append(_result(topic.name, outcome))
-        elif len(records) + len(outcome) > RECORDS_MAX:
-            results.append(_result(topic.name, TOO_MANY))
         else:
             records.extend(outcome)
             results.append(CreatePartitionsTopicResult(name=topic.name))
@@ -135,7 +136,7 @@ def _result(name: str, refusal: Refusal) -> CreatePartitionsTopicResult:
     )
 
 
-def _grown(context: Context, wanted: CreatePartitionsTopic) -> list[Any] | Refusal:
+def _grown(context: Context, wanted: CreatePartitionsTopic, room: int) -> list[Any] | Refusal:
     topic = context.image.topics.by_name.get(wanted.name)
     if topic is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
@@ -152,7 +153,7 @@ def _grown(context: Context, wanted: CreatePartitionsTopic) -> list[Any] | Refus
     more = wanted.count - count
     replicas = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
-        made = placed(context, count, more, replicas)
+        made = placed(context, count, more, replicas, room)
     elif len(wanted.assignments) != more:
         return Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -160,7 +161,7 @@ def _grown(context: Context, wanted: CreatePartitionsTopic) -> list[Any] | Refus
         )
     else:
         nodes = [assignment.broker_ids for assignment in wanted.assignments]
-        made = assigned(context, count, nodes, replicas)
+        made = assigned(context, count, nodes, replicas, room)
     if isinstance(made, Refusal):
         return made
     return [partition.record(topic.id, index) for index, partition in enumerate(made, count)]

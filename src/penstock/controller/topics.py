@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.controller import isr_min
 from penstock.controller.decision import RECORDS_MAX, Context, Decision, Refusal
-from penstock.controller.partitions import TOO_MANY, assigned, placed
+from penstock.controller.partitions import assigned, placed
 from penstock.controller.topic_names import METADATA_TOPIC, TopicNames, refuse_name
 from penstock.metadata.configs import TOPIC
 from penstock.model.errors import ErrorCode
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from penstock.metadata.topics import PartitionImage, TopicImage
     from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
     from penstock.protocol.generated.delete_topics import DeleteTopicsRequest
+
+T = TypeVar("T")
 
 _DUPLICATE_NAME = Refusal(ErrorCode.INVALID_REQUEST, "The request names the topic twice.")
 _PROHIBITED = Refusal(
@@ -73,11 +76,10 @@ def _refused(context: Context, topic: CreatableTopic, fresh: TopicNames) -> Refu
 def _created(
     context: Context, topic: CreatableTopic, records: list[Any]
 ) -> CreatableTopicResult | Refusal:
-    partitions = _partitions(context, topic)
+    room = RECORDS_MAX - len(records) - 1 - len(topic.configs)
+    partitions = _partitions(context, topic, room)
     if isinstance(partitions, Refusal):
         return partitions
-    if len(records) + 1 + len(topic.configs) + len(partitions) > RECORDS_MAX:
-        return TOO_MANY
     topic_id = context.chance.uuid()
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     # Sorted, so that the same request always makes the same records.
@@ -97,9 +99,11 @@ def _created(
     )
 
 
-def _partitions(context: Context, topic: CreatableTopic) -> list[PartitionImage] | Refusal:
+def _partitions(
+    context: Context, topic: CreatableTopic, room: int
+) -> list[PartitionImage] | Refusal:
     if topic.assignments:
-        return _manual(context, topic)
+        return _manual(context, topic, room)
     factor, count = topic.replication_factor, topic.num_partitions
     if factor < -1 or factor == 0:
         return Refusal(
@@ -117,10 +121,11 @@ def _partitions(context: Context, topic: CreatableTopic) -> list[PartitionImage]
         0,
         settings.partitions_default if count == -1 else count,
         settings.replication_default if factor == -1 else factor,
+        room,
     )
 
 
-def _manual(context: Context, topic: CreatableTopic) -> list[PartitionImage] | Refusal:
+def _manual(context: Context, topic: CreatableTopic, room: int) -> list[PartitionImage] | Refusal:
     for name, value in (
         ("the replication factor", topic.replication_factor),
         ("the partition count", topic.num_partitions),
@@ -141,7 +146,7 @@ def _manual(context: Context, topic: CreatableTopic) -> list[PartitionImage] | R
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "The partitions of a manual assignment must be numbered from 0 without a gap.",
         )
-    return assigned(context, 0, [by_index[i] for i in range(len(by_index))], None)
+    return assigned(context, 0, [by_index[i] for i in range(len(by_index))], None, room)
 
 
 def delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision:
@@ -200,13 +205,18 @@ def _wanted(
             responses.append(
                 _refusal(topic.name, topic.topic_id, "Give the topic's name or its id, not both.")
             )
-    for name in {n for n in names if names.count(n) > 1} if len(set(names)) < len(names) else ():
-        responses.append(_refusal(name, ZERO_UUID, "The request names the topic twice."))
-        names = [n for n in names if n != name]
-    for topic_id in {i for i in ids if ids.count(i) > 1} if len(set(ids)) < len(ids) else ():
-        responses.append(_refusal(None, topic_id, "The request has the topic's id twice."))
-        ids = [i for i in ids if i != topic_id]
+    names, names_twice = _once_and_twice(names)
+    message = "The request names the topic twice."
+    responses.extend(_refusal(name, ZERO_UUID, message) for name in names_twice)
+    ids, ids_twice = _once_and_twice(ids)
+    message = "The request has the topic's id twice."
+    responses.extend(_refusal(None, topic_id, message) for topic_id in ids_twice)
     return names, ids
+
+
+def _once_and_twice(given: list[T]) -> tuple[list[T], list[T]]:
+    times = Counter(given)
+    return [it for it in given if times[it] == 1], [it for it, count in times.items() if count > 1]
 
 
 def _refusal(name: str | None, topic_id: bytes, message: str) -> DeletableTopicResult:

@@ -1,0 +1,55 @@
+"""Requests of a size that no honest client sends: refused or served, and in little time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated import create_partitions as cp
+from penstock.protocol.generated import create_topics as ct
+from penstock.protocol.generated import delete_topics as dt
+
+from .stage import Stage, topic
+
+MANY = 40_000
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Processor time: others work on the same machine."""
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
+def test_many_topics_of_which_some_are_named_twice_are_deleted_in_linear_time() -> None:
+    stage = Stage()
+    names = [f"t{number}" for number in range(MANY)]
+    wanted = [dt.DeleteTopicState(name=name) for name in [*names, *names]]
+    wanted += [dt.DeleteTopicState(topic_id=n.to_bytes(16, "big")) for n in [*range(1, MANY)] * 2]
+    with within(5):
+        answer = stage.ask(ApiKey.DELETE_TOPICS, dt.DeleteTopicsRequest(topics=wanted))
+    assert len(answer.responses) == MANY + MANY - 1
+    assert {each.error_code for each in answer.responses} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_many_topics_of_which_some_are_named_twice_grow_in_linear_time() -> None:
+    stage = Stage()
+    names = [f"t{number}" for number in range(MANY)]
+    wanted = [cp.CreatePartitionsTopic(name=name, count=2) for name in [*names, *names]]
+    with within(5):
+        answer = stage.ask(ApiKey.CREATE_PARTITIONS, cp.CreatePartitionsRequest(topics=wanted))
+    assert len(answer.results) == MANY
+    assert {each.error_code for each in answer.results} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_topics_beyond_the_bound_of_a_request_are_refused_before_they_are_placed() -> None:
+    stage = Stage()
+    wanted = [topic(f"t{number}", 10_000) for number in range(10_000)]
+    with within(5):
+        decision = stage.decide(ApiKey.CREATE_TOPICS, ct.CreateTopicsRequest(topics=wanted))
+    errors = [each.error_code for each in decision.response.topics]
+    assert errors == [ErrorCode.NONE] * 2 + [ErrorCode.POLICY_VIOLATION] * 9_998
