@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller import isr_min
@@ -104,7 +105,7 @@ def _edited(
                     ErrorCode.INVALID_CONFIG, f"{key} is no list, so nothing can be {verb} it."
                 )
             old = current.get(key, context.rules.default(kind, key))
-            values[key] = _edited_list(old, edit.value, operation)
+            values[key] = edited_list(old, edit.value, operation)
         else:
             return Refusal(
                 ErrorCode.INVALID_REQUEST,
@@ -113,14 +114,22 @@ def _edited(
     return values
 
 
-def _edited_list(old: str | None, change: str, operation: int) -> str:
+def edited_list(old: str | None, change: str, operation: int) -> str:
+    """The text of a list to which `change` was appended, or from which it was subtracted."""
     parts = [part for part in (old or "").split(",") if part]
-    for part in change.split(","):
-        if operation == APPEND and part not in parts:
-            parts.append(part)
-        elif operation == SUBTRACT and part in parts:
-            parts.remove(part)
-    return ",".join(parts)
+    if operation == APPEND:
+        known = set(parts)
+        return ",".join(
+            [*parts, *(it for it in dict.fromkeys(change.split(",")) if it not in known)]
+        )
+    gone = Counter(change.split(","))
+    kept = []
+    for part in parts:
+        if gone[part] > 0:
+            gone[part] -= 1
+        else:
+            kept.append(part)
+    return ",".join(kept)
 
 
 def _alter(

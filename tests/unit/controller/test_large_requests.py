@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.controller.configs import APPEND, SUBTRACT
+from penstock.metadata.configs import TOPIC
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import create_partitions as cp
 from penstock.protocol.generated import create_topics as ct
 from penstock.protocol.generated import delete_topics as dt
+from penstock.protocol.generated import incremental_alter_configs as inc
 
 from .stage import Stage, topic
 
@@ -53,3 +56,22 @@ def test_topics_beyond_the_bound_of_a_request_are_refused_before_they_are_placed
         decision = stage.decide(ApiKey.CREATE_TOPICS, ct.CreateTopicsRequest(topics=wanted))
     errors = [each.error_code for each in decision.response.topics]
     assert errors == [ErrorCode.NONE] * 2 + [ErrorCode.POLICY_VIOLATION] * 9_998
+
+
+def test_long_lists_are_edited_in_linear_time() -> None:
+    stage = Stage()
+    stage.create(topic("t"))
+    parts = ",".join(str(number) for number in range(6_000))
+    edits = [
+        inc.AlterableConfig(name=key, config_operation=operation, value=parts)
+        for key in ("leader.replication.throttled.replicas", "cleanup.policy")
+        for operation in (APPEND, SUBTRACT)
+    ]
+    resources = [
+        inc.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[edit])
+        for edit in edits
+    ]
+    with within(2):
+        for resource in resources * 5:
+            request = inc.IncrementalAlterConfigsRequest(resources=[resource])
+            stage.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)

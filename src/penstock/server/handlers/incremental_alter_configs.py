@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.controller.configs import APPEND, DELETE, SET, SUBTRACT
+from penstock.controller.configs import APPEND, DELETE, SET, SUBTRACT, edited_list
 from penstock.controller.decision import Refusal
 from penstock.metadata.configs import BROKER, BROKER_LOGGER
 from penstock.model.config.dynamic import dynamic_key_of
@@ -109,13 +109,7 @@ def _edited_list(config: AlterableConfig, current: str | None) -> str | Refusal:
             f"Can't {verb} {shortened(config.name)}: its type is not LIST.",
         )
     text = default_text(key) if current is None else current
-    parts = [part for part in (text or "").split(",") if part]
-    change = (config.value or "").split(",")
-    if config.config_operation == APPEND:
-        parts += [part for part in change if part not in parts]
-    else:
-        parts = [part for part in parts if part not in change]
-    return ",".join(parts)
+    return edited_list(text, config.value or "", config.config_operation)
 
 
 # -- loggers -----------------------------------------------------------------------------------
