@@ -166,15 +166,27 @@ def test_a_flipped_bit_in_the_last_batch_loses_only_itself(make_node: Callable[.
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-@pytest.mark.parametrize("damage", ["missing", "odd size"])
-def test_a_missing_or_wrong_sized_index_is_rebuilt(
-    make_node: Callable[..., Node], clean: bool, suffix: str, damage: str
+def test_a_missing_index_is_rebuilt(
+    make_node: Callable[..., Node], clean: bool, suffix: str
 ) -> None:
     damaged = Damaged(make_node(), clean=clean)
     for index in damaged.folder.glob(f"*{suffix}"):
         index.unlink()
-        if damage == "odd size":
-            index.write_bytes(b"\x01" * 13)
+    damaged.check()
+
+
+# After a clean stop Kafka believes what fits into the odd size, and then finds no records.
+TRUSTING = pytest.param(True, marks=pytest.mark.penstock_only)
+
+
+@pytest.mark.parametrize("clean", [TRUSTING, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_of_impossible_size_is_rebuilt(
+    make_node: Callable[..., Node], clean: bool, suffix: str
+) -> None:
+    damaged = Damaged(make_node(), clean=clean)
+    for index in damaged.folder.glob(f"*{suffix}"):
+        index.write_bytes(b"\x01" * 13)
     damaged.check()
 
 
