@@ -314,8 +314,7 @@ class Log:
             segment = segments[number]
             if segment.base >= ceiling:
                 return None
-            if segment is not self.active:
-                self.context.indexes.touch(segment)
+            self.use_index(segment)
             position = segment.position_of(offset)
             if position == segment.file.size:
                 continue  # compaction took the rest of this segment
@@ -327,6 +326,11 @@ class Log:
                 return LogSlice(segment.file, position, size) if size > 0 else None
             return cut_slice(segment.file, position, size_max, whole_first)
         return None
+
+    def use_index(self, segment: Segment) -> None:
+        """Say that a sealed segment's index is about to be used: memory for those is bounded."""
+        if segment is not self.active:
+            self.context.indexes.touch(segment)
 
     def read_bytes(self, offset: int, size_max: int, ceiling: int | None = None) -> bytes:
         """`read`, resolved: b"" where there is nothing."""
@@ -343,7 +347,10 @@ class Log:
             segment = segments[number]
             if segment.base >= end:
                 return
-            position = segment.position_of(offset) if offset > segment.base else 0
+            position = 0
+            if offset > segment.base:
+                self.use_index(segment)
+                position = segment.position_of(offset)
             for head, data in segment.batches(position, segment.file.size):
                 if head.base_offset >= end:
                     return
@@ -376,6 +383,7 @@ class Log:
         self._truncate_txn_index(kept[-1], offset)
         self._use_segments(kept)
         self.end = offset
+        lower_recovery_point(self, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_from_end(offset)
         reload_producers(self, now)
@@ -388,6 +396,7 @@ class Log:
         self.unsynced.names = True
         self._use_segments([segment])
         self.start = self.end = start_offset
+        lower_recovery_point(self, start_offset)
         self.high_watermark = start_offset
         self.epochs.clear()
         self.producers.clear()

@@ -107,15 +107,19 @@ class Segment:
         The log goes first: without it the rest is debris, whatever a crash leaves of it. The
         producers' snapshot at the segment's base goes along only if asked for.
         """
-        renamed = [f"{self.directory}/{self.base:020d}{names.LOG}{mark}"]
-        self.file.rename(renamed[0])
+        before, self.mark = self.mark, mark  # a sync under way that misses a file asks why
+        renamed = [self.path(names.LOG)]
+        try:
+            self.file.rename(renamed[0])
+        except OSError:
+            self.mark = before
+            raise
         others = (names.INDEX, names.TIME_INDEX, names.TXN_INDEX, names.SNAPSHOT)
         for suffix in others if snapshot else others[:3]:
-            old, new = self.path(suffix), f"{self.directory}/{self.base:020d}{suffix}{mark}"
+            old, new = f"{self.directory}/{self.base:020d}{suffix}{before}", self.path(suffix)
             if self.disk.exists(old):
                 self.disk.rename(old, new)
                 renamed.append(new)
-        self.mark = mark
         return renamed
 
     # ── the index ───────────────────────────────────────────────────────────────────────────────
@@ -219,7 +223,7 @@ class Segment:
 
     def seal(self) -> None:
         """No more appends for now: the last time entry is made and the files are written."""
-        if self._index is None:
+        if self._index is None and self.max_timestamp == UNKNOWN:
             return  # nothing was appended since the files were written
         if self.max_timestamp == UNKNOWN:
             self.load_max_timestamp()
@@ -227,19 +231,24 @@ class Segment:
         self.write_index()
 
     def load_max_timestamp(self) -> None:
-        """Learn the youngest timestamp: the last time entry, and whatever came after it."""
+        """Learn the youngest timestamp: the last time entry, and whatever came after it.
+
+        An index that is read for this alone is not kept: retention asks every log there is.
+        """
         if self.max_timestamp != UNKNOWN:
             return
+        was_loaded = self.index_loaded
         index = self.index
-        if self.max_timestamp != UNKNOWN:
-            return  # the index was rebuilt, which found it
-        self.max_timestamp, self.max_timestamp_offset = -1, self.base
-        if index.times:
-            self.max_timestamp = index.times[-1]
-            self.max_timestamp_offset = self.base + index.time_offsets[-1]
-        relative = self.max_timestamp_offset - self.base
-        for _, head in self.heads(index.position_before(relative)):
-            self.note_timestamp(head.max_timestamp, head.base_offset + head.last_offset_delta)
+        if self.max_timestamp == UNKNOWN:  # else the index was rebuilt, which found it
+            self.max_timestamp, self.max_timestamp_offset = -1, self.base
+            if index.times:
+                self.max_timestamp = index.times[-1]
+                self.max_timestamp_offset = self.base + index.time_offsets[-1]
+            relative = self.max_timestamp_offset - self.base
+            for _, head in self.heads(index.position_before(relative)):
+                self.note_timestamp(head.max_timestamp, head.base_offset + head.last_offset_delta)
+        if not was_loaded:
+            self.drop_index()
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 

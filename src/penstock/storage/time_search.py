@@ -25,6 +25,7 @@ def find_first_since(log: Log, timestamp: int) -> FoundOffset | None:
     for segment in log.segments:
         if _max_timestamp(segment) < timestamp:
             continue
+        log.use_index(segment)
         before = segment.index.offset_before_time(timestamp) + segment.base
         position = segment.position_of(max(before, log.start))
         for head, data in segment.batches(position, segment.size):
@@ -42,6 +43,7 @@ def find_youngest(log: Log) -> FoundOffset | None:
     timestamp = _max_timestamp(youngest)
     if timestamp < 0:
         return None
+    log.use_index(youngest)
     position = youngest.position_of(youngest.max_timestamp_offset)
     for head, data in youngest.batches(position, youngest.size):
         if head.max_timestamp == timestamp:

@@ -49,6 +49,14 @@ def test_a_log_is_the_same_after_a_restart(tmp_path: Path, clean: bool) -> None:
     assert log.recovery_point == (40 if clean else 0)
 
 
+def test_a_short_life_between_two_clean_stops_is_in_the_time_index(tmp_path: Path) -> None:
+    written(tmp_path, 3)
+    log = open_log(tmp_path, SMALL)
+    put(log, batch(timestamp=NOW + 500))
+    log.close()
+    assert (tmp_path / f"{FIRST}.timeindex").read_bytes()[-12:-4] == (NOW + 500).to_bytes(8, "big")
+
+
 def test_a_log_holds_no_descriptor_after_loading(tmp_path: Path) -> None:
     written(tmp_path)
     for clean in (True, False):

@@ -82,6 +82,7 @@ def test_the_age_of_sealed_segments_is_known_after_a_restart(tmp_path: Path) -> 
     log = open_log(tmp_path, LogConfig(retention_ms=2 * HOUR))
     log.high_watermark = log.end
     assert retain(log, NOW + 2 * HOUR + 10) == 1
+    assert not any(segment.index_loaded for segment in log.segments[:-1]), "memory is bounded"
 
 
 def test_deleted_files_stay_readable_until_the_delay_is_over(tmp_path: Path) -> None:
