@@ -6,7 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller import isr_min
-from penstock.controller.decision import Context, Decision, Refusal
+from penstock.controller.decision import (
+    RECORDS_MAX,
+    TOO_MUCH_CONFIG,
+    ConfigRoom,
+    Context,
+    Decision,
+    Refusal,
+)
 from penstock.metadata.configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated import alter_configs as legacy
@@ -27,6 +34,7 @@ def incremental_alter_configs(
 ) -> Decision:
     """Set, delete, or edit single keys; the others stay."""
     records: list[Any] = []
+    room = ConfigRoom()
     responses = []
     twice = _twice(request.resources)
     for resource in request.resources:
@@ -34,7 +42,7 @@ def incremental_alter_configs(
         outcome = (
             _DUPLICATE if (kind, name) in twice else _edited(context, kind, name, resource.configs)
         )
-        refusal = _alter(context, kind, name, outcome, records)
+        refusal = _alter(context, kind, name, outcome, records, room)
         responses.append(
             incremental.AlterConfigsResourceResponse(
                 error_code=refusal.error,
@@ -50,6 +58,7 @@ def incremental_alter_configs(
 def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Decision:
     """Replace all of a resource's overrides by the ones given."""
     records: list[Any] = []
+    room = ConfigRoom()
     responses = []
     twice = _twice(request.resources)
     for resource in request.resources:
@@ -58,7 +67,7 @@ def alter_configs(context: Context, request: legacy.AlterConfigsRequest) -> Deci
         for key in context.image.configs.of(kind, name):
             wanted.setdefault(key, None)
         outcome = _DUPLICATE if (kind, name) in twice else wanted
-        refusal = _alter(context, kind, name, outcome, records)
+        refusal = _alter(context, kind, name, outcome, records, room)
         responses.append(
             legacy.AlterConfigsResourceResponse(
                 error_code=refusal.error,
@@ -138,6 +147,7 @@ def _alter(
     name: str,
     wanted: Mapping[str, str | None] | Refusal,
     records: list[Any],
+    room: ConfigRoom,
 ) -> Refusal:
     """Add the records of one resource; NONE, or why there are none."""
     if isinstance(wanted, Refusal):
@@ -146,12 +156,14 @@ def _alter(
     if refusal is not None:
         return refusal
     current = context.image.configs.of(kind, name)
-    for key, value in wanted.items():
-        # A broker's value is written even if it stays: brokers reload files that it names.
-        if kind == BROKER or current.get(key) != value:
-            record = ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
-            records.append(record)
-            records.extend(isr_min.after_change(context, record))
+    # A broker's value is written even if it stays: brokers reload files that it names.
+    changed = {k: v for k, v in wanted.items() if kind == BROKER or current.get(k) != v}
+    if len(records) + len(changed) > RECORDS_MAX or not room.take(name, changed):
+        return TOO_MUCH_CONFIG
+    for key, value in changed.items():
+        record = ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+        records.append(record)
+        records.extend(isr_min.after_change(context, record))
     return Refusal(ErrorCode.NONE)
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 RECORDS_MAX = 25_000
 """Records that one change may consist of: it is one batch, which is read and applied whole."""
 
+CONFIG_BYTES_MAX = 3 << 20
+"""Of names and values that one change may set: it shares the batch with all the other records."""
+
 PARTITIONS_MAX = 10_000
 """Partitions that one topic may get in one change."""
 
@@ -29,6 +32,34 @@ class Refusal(NamedTuple):
 
     error: ErrorCode
     message: str | None = None
+
+
+TOO_MUCH_CONFIG = Refusal(
+    ErrorCode.POLICY_VIOLATION,
+    f"One request may make at most {RECORDS_MAX} changes, with at most {CONFIG_BYTES_MAX} bytes "
+    "of configuration in them.",
+)
+
+
+class ConfigRoom:
+    """The bytes of configuration that a change has still room for."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = CONFIG_BYTES_MAX
+
+    def take(self, resource: str, settings: Mapping[str, str | None]) -> bool:
+        """Whether these settings of a resource fit too; if so, they take up their room."""
+        each = len(resource.encode())
+        size = sum(
+            each + len(key.encode()) + len((value or "").encode())
+            for key, value in settings.items()
+        )
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
 
 
 class Decision(NamedTuple):

@@ -6,7 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.controller import isr_min
-from penstock.controller.decision import RECORDS_MAX, Context, Decision, Refusal
+from penstock.controller.decision import (
+    RECORDS_MAX,
+    TOO_MUCH_CONFIG,
+    ConfigRoom,
+    Context,
+    Decision,
+    Refusal,
+)
 from penstock.controller.partitions import assigned, placed
 from penstock.controller.topic_names import METADATA_TOPIC, TopicNames, refuse_name
 from penstock.metadata.configs import TOPIC
@@ -40,12 +47,13 @@ def create_topics(context: Context, request: CreateTopicsRequest) -> Decision:
     for topic in request.topics:
         (twice if topic.name in seen else seen).add(topic.name)
     fresh = TopicNames()
+    config_room = ConfigRoom()
     records: list[Any] = []
     results = []
     for topic in request.topics:
         if topic.name in twice:
             continue
-        outcome = _refused(context, topic, fresh) or _created(context, topic, records)
+        outcome = _refused(context, topic, fresh) or _created(context, topic, records, config_room)
         if isinstance(outcome, Refusal):
             results.append(_failure(topic.name, outcome))
         else:
@@ -74,16 +82,18 @@ def _refused(context: Context, topic: CreatableTopic, fresh: TopicNames) -> Refu
 
 
 def _created(
-    context: Context, topic: CreatableTopic, records: list[Any]
+    context: Context, topic: CreatableTopic, records: list[Any], config_room: ConfigRoom
 ) -> CreatableTopicResult | Refusal:
     room = RECORDS_MAX - len(records) - 1 - len(topic.configs)
     partitions = _partitions(context, topic, room)
     if isinstance(partitions, Refusal):
         return partitions
-    topic_id = context.chance.uuid()
-    records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     # Sorted, so that the same request always makes the same records.
     overrides = {c.name: c.value for c in sorted(topic.configs, key=lambda c: c.name)}
+    if not config_room.take(topic.name, overrides):
+        return TOO_MUCH_CONFIG
+    topic_id = context.chance.uuid()
+    records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     for key, value in overrides.items():
         record = ConfigRecord(resource_type=TOPIC, resource_name=topic.name, name=key, value=value)
         records.append(record)

@@ -6,14 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.controller.configs import APPEND, SUBTRACT
-from penstock.metadata.configs import TOPIC
+from penstock.controller.configs import APPEND, SET, SUBTRACT
+from penstock.controller.decision import RECORDS_MAX
+from penstock.metadata.configs import GROUP, TOPIC
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import create_partitions as cp
 from penstock.protocol.generated import create_topics as ct
 from penstock.protocol.generated import delete_topics as dt
 from penstock.protocol.generated import incremental_alter_configs as inc
+from penstock.raft.batches import BATCH_BYTES_MAX, encode_batch
 
 from .stage import Stage, topic
 
@@ -75,3 +77,48 @@ def test_long_lists_are_edited_in_linear_time() -> None:
         for resource in resources * 5:
             request = inc.IncrementalAlterConfigsRequest(resources=[resource])
             stage.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+
+
+def test_changes_of_configuration_that_one_batch_cannot_carry_are_refused() -> None:
+    stage = Stage()
+    names = [f"t{number}" for number in range(400)]
+    stage.create(*(topic(name) for name in names))
+    value = ",".join(f"{number}:1" for number in range(4_000))
+    key = "leader.replication.throttled.replicas"
+    resources = [
+        inc.AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=name,
+            configs=[inc.AlterableConfig(name=key, config_operation=SET, value=value)],
+        )
+        for name in names
+    ]
+    request = inc.IncrementalAlterConfigsRequest(resources=resources)
+    decision = stage.decide(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+    assert len(encode_batch(decision.records, 30, 0, 1, 0)) <= BATCH_BYTES_MAX
+    errors = [each.error_code for each in decision.response.responses]
+    assert set(errors) == {ErrorCode.NONE, ErrorCode.POLICY_VIOLATION}
+    assert errors.count(ErrorCode.NONE) == len(decision.records)
+
+    config = ct.CreatableTopicConfig(name=key, value=value)
+    wanted = [
+        ct.CreatableTopic(name="n" + name, num_partitions=1, replication_factor=1, configs=[config])
+        for name in names
+    ]
+    decision = stage.decide(ApiKey.CREATE_TOPICS, ct.CreateTopicsRequest(topics=wanted))
+    assert len(encode_batch(decision.records, 30, 0, 1, 0)) <= BATCH_BYTES_MAX
+    assert {each.error_code for each in decision.response.topics} == set(errors)
+
+
+def test_changes_of_configuration_are_bounded_in_number() -> None:
+    stage = Stage()
+    setting = inc.AlterableConfig(name="consumer.session.timeout.ms", value="50000")
+    resources = [
+        inc.AlterConfigsResource(resource_type=GROUP, resource_name=f"g{n}", configs=[setting])
+        for n in range(RECORDS_MAX + 2)
+    ]
+    request = inc.IncrementalAlterConfigsRequest(resources=resources)
+    decision = stage.decide(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+    assert len(decision.records) == RECORDS_MAX
+    errors = [each.error_code for each in decision.response.responses]
+    assert errors[RECORDS_MAX - 1 :] == [ErrorCode.NONE, *[ErrorCode.POLICY_VIOLATION] * 2]
