@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from bisect import bisect_right
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from penstock.storage import names
@@ -20,6 +20,7 @@ from penstock.storage.producer_reload import snapshot_offsets, write_snapshot
 from penstock.storage.segment import Segment, base_of
 
 if TYPE_CHECKING:
+    from penstock.platform.disk import Disk
     from penstock.storage.log import Log
 
 points = threading.Lock()
@@ -29,7 +30,7 @@ points = threading.Lock()
 class Unsynced:
     """What a log has not made durable yet, besides its batches."""
 
-    __slots__ = ("epochs", "names", "settled_end", "truncations")
+    __slots__ = ("epochs", "failure", "lock", "names", "settled_end", "truncations")
 
     def __init__(self, *, names: bool, settled_end: int) -> None:
         self.epochs: str | None = None
@@ -41,6 +42,10 @@ class Unsynced:
         """The log's end when the producers were last written at it; -1: never."""
         self.truncations = 0
         """Counts cuts, so that a sync under way notices that it speaks of bytes that are gone."""
+        self.lock = threading.Lock()
+        """Held by whoever syncs: a second sync must not end while the first still owes a part."""
+        self.failure: OSError | None = None
+        """Why a sync failed. Linux tells of it once, and would let the next one succeed."""
 
 
 def sync_log(log: Log, *, closing: bool = False) -> int:
@@ -49,24 +54,30 @@ def sync_log(log: Log, *, closing: bool = False) -> int:
     The index of the active segment is left out, for a crash makes it anew, unless `closing`.
     """
     unsynced = log.unsynced
-    truncations = unsynced.truncations
-    end, segments = log.end, log.segments
-    first = max(bisect_right(segments, log.recovery_point, key=base_of) - 1, 0)
-    try:
-        for segment in segments[first:]:
-            _sync_segment(log, segment, indexes=closing or segment is not segments[-1])
-        if unsynced.epochs is not None:
-            save_epochs(log, sync=True)
-        if unsynced.names:
-            _sync_names(log, segments[-1])
-    except OSError:
-        if log.active.file.closed:
-            return end  # the log was deleted meanwhile: nothing of it needs to last
-        raise
-    with points:
-        if truncations == unsynced.truncations and end > log.recovery_point:
-            log.recovery_point = end
-    return end
+    with unsynced.lock:
+        if unsynced.failure is not None:
+            raise OSError(unsynced.failure.errno, f"synced in vain before: {unsynced.failure}")
+        truncations = unsynced.truncations
+        end, segments = log.end, log.segments
+        # From the segment that holds the last durable batch: it may have been sealed since, and
+        # what was written then is not synced yet.
+        first = max(bisect_left(segments, log.recovery_point, key=base_of) - 1, 0)
+        try:
+            for segment in segments[first:]:
+                _sync_segment(log, segment, indexes=closing or segment is not segments[-1])
+            if unsynced.epochs is not None:
+                save_epochs(log, sync=True)
+            if unsynced.names:
+                _sync_names(log, segments[-1])
+        except OSError as error:
+            if log.active.file.closed:
+                return end  # the log was deleted meanwhile: nothing of it needs to last
+            unsynced.failure = error
+            raise
+        with points:
+            if truncations == unsynced.truncations and end > log.recovery_point:
+                log.recovery_point = end
+        return end
 
 
 def _sync_segment(log: Log, segment: Segment, *, indexes: bool) -> None:
@@ -74,8 +85,7 @@ def _sync_segment(log: Log, segment: Segment, *, indexes: bool) -> None:
     try:
         segment.file.sync()
         for suffix in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX) if indexes else ():
-            if disk.exists(segment.path(suffix)):
-                disk.sync_path(segment.path(suffix))
+            _sync_if_there(disk, segment.path(suffix))
     except OSError:
         if segment.mark != names.DELETED:  # else retention or truncation took it meanwhile
             raise
@@ -91,10 +101,17 @@ def _sync_names(log: Log, active: Segment) -> None:
         names.PARTITION_METADATA,
         EPOCHS_FILE,
     ):
-        if disk.exists(f"{directory}/{name}"):
-            disk.sync_path(f"{directory}/{name}")
+        _sync_if_there(disk, f"{directory}/{name}")
     disk.sync_directory(directory)
     disk.sync_directory(os.path.dirname(directory))
+
+
+def _sync_if_there(disk: Disk, path: str) -> None:
+    """Not every log has every file, and a deletion may take one away at any moment."""
+    try:
+        disk.sync_path(path)
+    except FileNotFoundError:
+        pass
 
 
 def save_epochs(log: Log, *, sync: bool) -> None:
@@ -103,15 +120,17 @@ def save_epochs(log: Log, *, sync: bool) -> None:
         text, log.unsynced.epochs = log.unsynced.epochs, None
     if text is not None:
         log.context.disk.write_atomic(f"{log.directory}/{EPOCHS_FILE}", text.encode(), sync=sync)
-        log.unsynced.names = log.unsynced.names or not sync
+        if not sync:
+            log.unsynced.names = True
 
 
 def lower_recovery_point(log: Log, offset: int) -> None:
-    """The log is about to be cut at `offset`."""
+    """The log is about to be cut at `offset`, or just was: a sync may have begun in between."""
     with points:
         log.unsynced.truncations += 1
         log.recovery_point = min(log.recovery_point, offset)
-        log.unsynced.settled_end = min(log.unsynced.settled_end, offset)
+        if offset < log.unsynced.settled_end:
+            log.unsynced.settled_end = -1  # what was written about that end goes with it
         log.unsynced.names = True  # the cut itself must be synced, or what was cut comes back
 
 
