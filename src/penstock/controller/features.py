@@ -16,6 +16,7 @@ from penstock.metadata.levels import (
     LevelRange,
     loses_metadata,
 )
+from penstock.model.config.problems import shortened
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.metadata_records import FeatureLevelRecord
 from penstock.protocol.generated.update_features import (
@@ -75,7 +76,7 @@ def _refused(context: Context, update: FeatureUpdateKey, wanted: dict[str, int])
         return None
     return Refusal(
         ErrorCode.INVALID_UPDATE_VERSION,
-        f"{name} cannot be set to level {level}. {problem}",
+        f"{shortened(name)} cannot be set to level {level}. {problem}",
     )
 
 

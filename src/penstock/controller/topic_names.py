@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.controller.decision import Refusal
+from penstock.model.config.problems import shortened
 from penstock.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def invalid_name(name: str) -> str | None:
     if name in (".", ".."):
         return f"'{name}' is not allowed"
     if len(name) > NAME_LENGTH_MAX:
-        return f"'{name}' has {len(name)} characters, and at most {NAME_LENGTH_MAX} are allowed"
+        quoted = shortened(name)
+        return f"'{quoted}' has {len(name)} characters, and at most {NAME_LENGTH_MAX} are allowed"
     if _LEGAL.match(name) is None:
         return f"'{name}' may contain only ASCII letters, digits, '.', '_' and '-'"
     return None

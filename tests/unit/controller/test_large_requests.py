@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from penstock.controller.configs import APPEND, SET, SUBTRACT
 from penstock.controller.decision import RECORDS_MAX
 from penstock.metadata.configs import GROUP, TOPIC
@@ -15,6 +17,7 @@ from penstock.protocol.generated import create_partitions as cp
 from penstock.protocol.generated import create_topics as ct
 from penstock.protocol.generated import delete_topics as dt
 from penstock.protocol.generated import incremental_alter_configs as inc
+from penstock.protocol.generated import update_features as uf
 from penstock.raft.batches import BATCH_BYTES_MAX, encode_batch
 
 from .stage import Stage, topic
@@ -77,6 +80,20 @@ def test_long_lists_are_edited_in_linear_time() -> None:
         for resource in resources * 5:
             request = inc.IncrementalAlterConfigsRequest(resources=[resource])
             stage.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+
+
+@pytest.mark.parametrize("name", ["x" * 32_767, "\u20ac" * 10_922])
+def test_refusals_quote_the_beginning_of_a_long_name_so_that_the_answer_can_be_sent(
+    name: str,
+) -> None:
+    stage = Stage()
+    made = stage.ask(ApiKey.CREATE_TOPICS, ct.CreateTopicsRequest(topics=[topic(name), topic("t")]))
+    assert len(made.encode(7)) < 40_000
+    assert [each.error_code for each in made.topics] == [17, 0]
+    update = uf.FeatureUpdateKey(feature=name, max_version_level=1, upgrade_type=1)
+    other = uf.FeatureUpdateKey(feature="group.version", max_version_level=1, upgrade_type=1)
+    request = uf.UpdateFeaturesRequest(feature_updates=[update, other])
+    assert len(stage.ask(ApiKey.UPDATE_FEATURES, request, 1).encode(1)) < 40_000
 
 
 def test_changes_of_configuration_that_one_batch_cannot_carry_are_refused() -> None:
