@@ -132,7 +132,7 @@ class Node:
             driver,
             self.advertised(),
             self._with_ports(config.advertised_controller_listeners),
-            [each.uuid for each in store.directories],
+            [each.uuid for each in store.directories if each.online],
         )
         await self._registration.register()
         broker.start()

@@ -8,6 +8,7 @@ other clients are served.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from penstock.model.errors import ErrorCode
 from penstock.model.ids import TopicPartition
 from penstock.replica.partition import Partition
 from penstock.server.topic_configs import log_config_of
+from penstock.storage.store import NoDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -137,6 +139,7 @@ class Reconciler:
             broker.store.set_aside(key)
             found = None
         if found is None:
+            self._check_new(key, state)
             found = broker.store.create(
                 topic.name, index, topic.id, config, self._directory_for(state)
             )
@@ -153,6 +156,13 @@ class Reconciler:
         if key in broker.store.moves:
             broker.log_moves.wake()  # the last stop interrupted it
         return partition
+
+    def _check_new(self, key: TopicPartition, state: PartitionImage) -> None:
+        """NoDirectory if the log may lie in a directory that is offline: an empty one in another
+        place would be taken for it, and all that it holds would be forgotten."""
+        is_new = state.leader_epoch == 0 and state.partition_epoch == 0
+        if not is_new and not all(each.online for each in self._broker.store.directories):
+            raise NoDirectory(errno.EIO, f"the log of {key} may be in a directory that is offline")
 
     def _directory_for(self, state: PartitionImage) -> bytes | None:
         # The metadata may name a directory, or say that the choice is ours.

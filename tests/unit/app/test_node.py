@@ -68,6 +68,35 @@ async def test_a_failing_directory_takes_only_its_own_partitions_offline(tmp_pat
         assert offline == broken
 
 
+async def test_what_lies_in_a_directory_that_is_away_at_the_start_is_there_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    settings = two_directories(tmp_path)
+    async with running_node(tmp_path, settings) as node, asking(port_of(node)) as asker:
+        await asker.create("t", partitions=4)
+        await node.registration.beat()
+        for index in range(4):
+            await asker.produce("t", batch(3), index=index)
+        store = node.broker.store
+        away = {key.partition for key, log in store.logs.items() if "/two/" in log.directory}
+    (tmp_path / "two").rename(tmp_path / "away")
+    (tmp_path / "two").write_bytes(b"no directory")
+    for start in range(2):
+        async with running_node(tmp_path, settings) as node, asking(port_of(node)) as asker:
+            answers = [await asker.produce("t", batch(), index=index) for index in range(4)]
+            await node.registration.beat()
+            assert {index for index in range(4) if answers[index].error_code} == away != set()
+            await asker.create(f"new-{start}")
+            assert (await asker.produce(f"new-{start}", batch())).error_code == ErrorCode.NONE
+    (tmp_path / "two").unlink()
+    (tmp_path / "away").rename(tmp_path / "two")
+    async with running_node(tmp_path, settings) as node, asking(port_of(node)) as asker:
+        answers = [await asker.produce("t", batch(), index=index) for index in range(4)]
+        assert [answer.base_offset for answer in answers] == [
+            3 if index in away else 5 for index in range(4)
+        ]
+
+
 async def test_a_log_that_the_metadata_does_not_know_is_set_aside(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
         await asker.create("t")
