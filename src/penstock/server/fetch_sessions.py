@@ -21,6 +21,9 @@ EPOCH_LAST = 2_147_483_647
 EVICTION_MS_MIN = 120_000
 """A session that was used since may not be pushed out by a new one."""
 
+PARTITIONS_MAX = 1_000_000
+"""Partitions that all sessions together may name: each takes some 300 bytes."""
+
 Key = tuple[str | bytes, int]
 """A partition as the client names it: by topic name up to version 12, by topic id after."""
 
@@ -113,8 +116,12 @@ class FetchPlan:
 class FetchSessions:
     """The sessions of one node."""
 
-    def __init__(self, count_max: int, draw_id: Callable[[], int]) -> None:
+    def __init__(
+        self, count_max: int, draw_id: Callable[[], int], partitions_max: int = PARTITIONS_MAX
+    ) -> None:
         self._count_max = count_max
+        self._partitions_max = partitions_max
+        self._partitions = 0
         self._draw_id = draw_id
         self._sessions: dict[int, FetchSession] = {}  # least recently used first
 
@@ -126,12 +133,12 @@ class FetchSessions:
         asked = _asked(request, version)
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
+            self._drop(session_id)
             if epoch == FINAL_EPOCH:
                 return FetchPlan(asked, None, False)
-            session = self._open(version >= 13, now)
+            session = self._open(version >= 13, len(asked), now)
             if session is not None:
-                session.change(asked, ())
+                self._change(session, asked, ())
                 return FetchPlan(session.wanted.values(), session, False)
             return FetchPlan(asked, None, False)
         return self._carry_on(session_id, epoch, asked, _forgotten(request, version), version, now)
@@ -152,17 +159,23 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id != (version >= 13):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.change(asked, forgotten)
+        self._change(session, asked, forgotten)
         if not session.wanted:
-            del self._sessions[session_id]  # nothing is left to carry on with
+            self._drop(session_id)  # nothing is left to carry on with
             return FetchPlan((), None, False)
+        if self._partitions > self._partitions_max:
+            self._drop(session_id)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client goes on without one
         session.advance(now)
         self._sessions[session_id] = self._sessions.pop(session_id)
         return FetchPlan(session.wanted.values(), session, True)
 
-    def _open(self, by_id: bool, now: int) -> FetchSession | None:
-        if len(self._sessions) >= self._count_max and not self._evict(now):
-            return None
+    def _open(self, by_id: bool, size: int, now: int) -> FetchSession | None:
+        while (
+            len(self._sessions) >= self._count_max or self._partitions + size > self._partitions_max
+        ):
+            if not self._evict(now):
+                return None
         session_id = self._draw_id()
         while session_id in self._sessions:
             session_id = self._draw_id()
@@ -173,23 +186,38 @@ class FetchSessions:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now - oldest.last_used < EVICTION_MS_MIN:
             return False
-        del self._sessions[oldest.session_id]
+        self._drop(oldest.session_id)
         return True
+
+    def _change(
+        self, session: FetchSession, asked: Iterable[Wanted], forgotten: Iterable[Key]
+    ) -> None:
+        before = len(session.wanted)
+        session.change(asked, forgotten)
+        self._partitions += len(session.wanted) - before
+
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.wanted)
 
 
 def _asked(request: FetchRequest, version: int) -> list[Wanted]:
+    """What is asked for, each partition once: the last word on it counts."""
     by_id = version >= 13
-    return [
-        Wanted(
-            (topic.topic_id if by_id else topic.topic, item.partition),
-            item.fetch_offset,
-            item.partition_max_bytes,
-            item.current_leader_epoch,
-            item.last_fetched_epoch,
-        )
-        for topic in request.topics
-        for item in topic.partitions
-    ]
+    asked: dict[Key, Wanted] = {}
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for item in topic.partitions:
+            key = (name, item.partition)
+            asked[key] = Wanted(
+                key,
+                item.fetch_offset,
+                item.partition_max_bytes,
+                item.current_leader_epoch,
+                item.last_fetched_epoch,
+            )
+    return list(asked.values())
 
 
 def _forgotten(request: FetchRequest, version: int) -> list[Key]:

@@ -17,9 +17,9 @@ VERSION = 12
 VERSION_BY_ID = 13
 
 
-def sessions(count_max: int = 10) -> FetchSessions:
+def sessions(count_max: int = 10, **bounds: int) -> FetchSessions:
     ids = iter(range(1, 1000))
-    return FetchSessions(count_max, lambda: next(ids))
+    return FetchSessions(count_max, lambda: next(ids), **bounds)
 
 
 def request(
@@ -175,3 +175,40 @@ def test_a_partition_that_gave_data_comes_last_next_time() -> None:
     assert isinstance(plan, FetchPlan) and plan.session is not None
     plan.session.send_to_back(("t", 0))
     assert list(planned(cache.begin(request(plan.session_id, 1), VERSION, 0))) == [1, 2, 0]
+
+
+def test_a_partition_that_is_asked_for_twice_is_read_once_as_asked_last() -> None:
+    for epoch in (0, -1):
+        twice = request(epoch=epoch, asked={0: 5, 1: 6})
+        twice.topics += request(asked={0: 9}).topics
+        plan = sessions().begin(twice, VERSION, 0)
+        assert isinstance(plan, FetchPlan)
+        assert [(it.key[1], it.fetch_offset) for it in plan.wanted] == [(0, 9), (1, 6)]
+
+
+def test_the_partitions_of_all_sessions_together_are_bounded() -> None:
+    cache = sessions(partitions_max=5)
+    first = opened(cache, {0: 0, 1: 0, 2: 0})
+    plan = cache.begin(request(asked={0: 0, 1: 0, 2: 0}), VERSION, 0)
+    assert isinstance(plan, FetchPlan) and plan.session is None
+    assert planned(plan) == {0: 0, 1: 0, 2: 0}
+    assert len(cache) == 1
+    # The one that grows beyond the bound is given up, and what it held is free again.
+    more = dict.fromkeys(range(10), 0)
+    grown = cache.begin(request(first, 1, asked=more), VERSION, 0)
+    assert grown == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(cache) == 0
+    second = opened(cache, {0: 0, 1: 0, 2: 0, 3: 0, 4: 0})
+    cache.begin(request(second, 1, forgotten=[0, 1]), VERSION, 0)
+    third = opened(cache, {0: 0, 1: 0})
+    for session_id in (second, third):
+        cache.begin(request(session_id, -1), VERSION, 0)
+    opened(cache, {0: 0, 1: 0, 2: 0, 3: 0, 4: 0})
+
+
+def test_sessions_that_nobody_uses_make_room_for_large_new_ones() -> None:
+    cache = sessions(partitions_max=5)
+    for _ in range(5):
+        opened(cache, {0: 0})
+    opened(cache, {0: 0, 1: 0, 2: 0}, EVICTION_MS_MIN)
+    assert len(cache) == 3
