@@ -51,6 +51,7 @@ class BrokerLimits:
     fetch_bytes_max: int = 57_671_680
     fetch_sessions_max: int = 1000
     parked_fetches_max: int = 100_000
+    parked_partitions_max: int = 1_000_000
 
 
 class Broker:
@@ -87,6 +88,7 @@ class Broker:
         self.hosted: dict[tuple[str, int], Partition] = {}
         self.hosted_by_id: dict[tuple[bytes, int], Partition] = {}
         self.parked_fetches = 0
+        self.parked_partitions = 0
         self.on_deleted: Callable[[TopicPartition], None] = lambda _: None
         """Told of each partition whose log is deleted."""
         self.fetch_sessions = FetchSessions(

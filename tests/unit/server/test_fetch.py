@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,37 @@ async def test_no_more_fetches_park_than_the_limit_allows(node: Node, asker: Ask
     response = await asker.ask(fetch(0, min_bytes=1, max_wait_ms=60_000), VERSION)
     assert sizes(response) == [0]
     broker_of(node).parked_fetches = 0
+
+
+async def test_no_more_partitions_are_waited_for_than_the_limit_allows(
+    node: Node, asker: Asker, reader: Asker
+) -> None:
+    broker = broker_of(node)
+    broker.limits = replace(broker.limits, parked_partitions_max=4)
+    reader.send(fetch(0, 0, 0, min_bytes=1, max_wait_ms=60_000), VERSION)
+    await parked(node, 1)
+    assert broker.parked_partitions == 3
+    async with asyncio.timeout(5):
+        assert sizes(await asker.ask(fetch(0, 0, min_bytes=1, max_wait_ms=60_000), VERSION)) == [
+            0,
+            0,
+        ]
+    reader.close()
+    await asker.produce("t", batch())
+    await parked(node, 0)
+    assert broker.parked_partitions == 0
+
+
+async def test_an_order_to_answer_is_heeded_even_by_one_who_is_about_to_look(
+    node: Node, asker: Asker, reader: Asker
+) -> None:
+    reader.send(fetch(0, min_bytes=100, max_wait_ms=60_000), VERSION)
+    await parked(node, 1)
+    (waiter,) = broker_of(node).hosted["t", 0]._waiters
+    waiter.progress(100)  # a hint of which nothing comes
+    waiter.progress(0)
+    async with asyncio.timeout(5):
+        assert sizes(await reader.receive(FETCH, VERSION)) == [0]
 
 
 async def test_an_error_is_told_at_once_whatever_else_could_be_waited_for(asker: Asker) -> None:

@@ -46,7 +46,11 @@ def handle(
     reading.collect()
     if reading.urgent or reading.size >= request.min_bytes or request.max_wait_ms <= 0:
         return reading.response()
-    if broker.parked_fetches >= broker.limits.parked_fetches_max:
+    limits = broker.limits
+    if (
+        broker.parked_fetches >= limits.parked_fetches_max
+        or broker.parked_partitions + len(plan.wanted) > limits.parked_partitions_max
+    ):
         return reading.response()  # an empty answer is legal, an endless queue is not
     return _Parked(reading, request.min_bytes, request.max_wait_ms).answer
 
@@ -228,6 +232,7 @@ class _Parked:
         "_looking",
         "_min_bytes",
         "_missing",
+        "_must_answer",
         "_partitions",
         "_reading",
         "_timer",
@@ -240,10 +245,11 @@ class _Parked:
         self._min_bytes = min_bytes
         self._missing = min_bytes - reading.size
         self._looking = False
+        self._must_answer = False
         self.answer: asyncio.Future[FetchResponse] = broker.loop.create_future()
         # Whoever awaits the answer may be gone before it comes: leaving must not depend on them.
         self.answer.add_done_callback(self._leave)
-        self._timer = broker.loop.call_later(wait_ms / 1000, self._look, True)
+        self._timer = broker.loop.call_later(wait_ms / 1000, self._time_out)
         self._partitions = [
             partition
             for wanted in reading.plan.wanted
@@ -252,21 +258,28 @@ class _Parked:
         for partition in self._partitions:
             partition.park(self)
         broker.parked_fetches += 1
+        broker.parked_partitions += len(self._partitions)
 
     def progress(self, size: int) -> None:
         """A partition may have `size` more bytes to read, or news of another kind (0)."""
         self._missing -= size
+        if size == 0:
+            self._must_answer = True
         if (size == 0 or self._missing <= 0) and not self._looking:
             self._looking = True  # once for all that is appended before the loop comes round
-            self._reading.broker.loop.call_soon(self._look, size == 0)
+            self._reading.broker.loop.call_soon(self._look)
 
-    def _look(self, must_answer: bool) -> None:
+    def _time_out(self) -> None:
+        self._must_answer = True
+        self._look()
+
+    def _look(self) -> None:
         self._looking = False
         if self.answer.done():
             return
         reading = self._reading
         reading.collect()
-        if must_answer or reading.urgent or reading.size >= self._min_bytes:
+        if self._must_answer or reading.urgent or reading.size >= self._min_bytes:
             self.answer.set_result(reading.response())
         else:
             self._missing = self._min_bytes - reading.size
@@ -275,4 +288,6 @@ class _Parked:
         self._timer.cancel()
         for partition in self._partitions:
             partition.unpark(self)
-        self._reading.broker.parked_fetches -= 1
+        broker = self._reading.broker
+        broker.parked_fetches -= 1
+        broker.parked_partitions -= len(self._partitions)
