@@ -46,6 +46,9 @@ def _lazy(key: ApiKey) -> Callable[[], Handler]:
 HANDLERS: dict[int, Callable[[], Handler]] = {int(key): _lazy(key) for key in _BUILT}
 
 CONTROLLER_HANDLERS = {
-    key: load for key, load in HANDLERS.items() if "controller" in API[key].listeners
+    key: load
+    for key, load in HANDLERS.items()
+    # A controller's Fetch is for followers of the metadata log: not the one that is built.
+    if "controller" in API[key].listeners and key != ApiKey.FETCH
 }
 """The part of it that a controller's listener serves."""

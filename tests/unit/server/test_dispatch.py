@@ -11,11 +11,12 @@ import pytest
 
 from penstock.app.node import Node
 from penstock.model.errors import ErrorCode
+from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.generated.init_producer_id import InitProducerIdRequest
 from penstock.protocol.generated.metadata import MetadataRequest
 from penstock.protocol.registry import API
-from penstock.server.apis import HANDLERS
+from penstock.server.apis import CONTROLLER_HANDLERS, HANDLERS
 from tests.unit.server.asking import Asker, asking, port_of, question, running_node
 
 API_VERSIONS = 18
@@ -62,6 +63,15 @@ async def test_api_versions_tells_what_is_built(asker: Asker, version: int) -> N
     assert response.error_code == ErrorCode.NONE
     told = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
     assert told == {key: (API[key].versions[0], API[key].versions[-1]) for key in HANDLERS}
+
+
+async def test_a_controllers_listener_tells_only_what_it_serves_itself(node: Node) -> None:
+    (listener,) = [each for each in node._listeners if each.name == "CONTROLLER"]
+    async with asking(listener.port) as asker:
+        response = await asker.ask(ApiVersionsRequest(), 0)
+        assert {each.api_key for each in response.api_keys} == set(CONTROLLER_HANDLERS)
+        assert all("controller" in API[key].listeners for key in CONTROLLER_HANDLERS)
+        assert ApiKey.FETCH not in CONTROLLER_HANDLERS  # of topics, that is
 
 
 async def test_an_api_versions_request_from_the_future_is_answered_in_version_0(

@@ -18,7 +18,7 @@ from penstock.protocol.generated.api_versions import (
     SupportedFeatureKey,
 )
 from penstock.protocol.registry import API
-from penstock.server.apis import HANDLERS
+from penstock.server.apis import CONTROLLER_HANDLERS, HANDLERS
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.api_versions import ApiVersionsRequest
@@ -29,15 +29,16 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """The table of APIs, the same for every client."""
+    """The table of APIs that the listener serves, the same for every client."""
     if call.version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = broker.image
+    controllers = call.listener_name in broker.config.controller_listener_names
     return ApiVersionsResponse(
-        api_keys=[_entry(key) for key in sorted(HANDLERS)],
+        api_keys=[_entry(key) for key in sorted(CONTROLLER_HANDLERS if controllers else HANDLERS)],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in broker.supported_features.items()
