@@ -12,6 +12,8 @@ from penstock.storage.txn_index import AbortedTxn, aborted_between
 def aborted_in(log: Log, start: int, end: int) -> list[AbortedTxn]:
     """Aborted transactions with records in [start, end), by the order of their markers."""
     found: list[AbortedTxn] = []
+    if not log.has_aborted:
+        return found
     segments = log.segments
     disk = log.context.disk
     first = max(bisect_right(segments, start, key=lambda segment: segment.base) - 1, 0)

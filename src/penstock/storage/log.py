@@ -57,6 +57,7 @@ class Log:
         "directory",
         "end",
         "epochs",
+        "has_aborted",
         "high_watermark",
         "last_flush",
         "partition",
@@ -108,6 +109,8 @@ class Log:
         self.producers = Producers()
         self.unsynced = Unsynced(names=not names_synced, settled_end=end if names_synced else -1)
         self.epochs = LeaderEpochs(self._epochs_changed, epochs_text)
+        self.has_aborted = False
+        """Whether any segment may have a transaction index: most logs never look for one."""
         self._forget_places()
 
     @property
@@ -209,6 +212,7 @@ class Log:
             txn.producer_id, txn.first_offset, txn.last_offset, txn.last_stable_offset
         )
         disk.write_at(path, encode_entry(entry), size)
+        self.has_aborted = True
 
     # ── rolling ─────────────────────────────────────────────────────────────────────────────────
 

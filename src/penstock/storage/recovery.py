@@ -77,6 +77,7 @@ def load_log(
         epochs_text=epochs or None,
         names_synced=clean,
     )
+    log.has_aborted = any(name.endswith(names.TXN_INDEX) for name in files)
     _restore_epochs(log, from_batches=epochs is None, scans=scans)
     snapshots = [name for name in files if name.endswith(names.SNAPSHOT)]
     if snapshots:
