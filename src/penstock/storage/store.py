@@ -181,7 +181,10 @@ class LogStore:
     def discard_copy(self, move: LogMove) -> None:
         """A move was given up."""
         if self.moves.pop(move.source.topic_partition, None) is move and move.target.online:
-            self._delete(move.copy)
+            try:
+                self._delete(move.copy)
+            except OSError as error:  # the next start finds it; whoever gives up has other worries
+                logger.error("%s stays: %s", move.copy.directory, error)
 
     # ── logs come and go ────────────────────────────────────────────────────────────────────────
 
@@ -450,10 +453,12 @@ class LogStore:
         """Write and sync every log."""
         logs = list(self.logs.values())
         for log in logs:
+            if not self._owns(log):
+                continue  # it went with its directory
             try:
                 log.settle()
-            except OSError as error:
-                self._on_fault(log, error)
+            except OSError as error:  # a full disk too: what is missing must not be vouched for
+                self.fail_directory(self.directory_of(log), error)
         for directory in self.directories:
             if directory.online:
                 here = [log for log in logs if self.directory_of(log) is directory]
