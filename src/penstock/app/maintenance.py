@@ -74,8 +74,11 @@ class Maintenance:
                 await asyncio.sleep(0)
 
     async def _checkpoint(self) -> None:
-        for partition in list(self._broker.hosted.values()):
-            partition.log.write_indexes()
+        for each in list(self._store.logs.values()):
+            try:
+                each.write_indexes()
+            except OSError as problem:
+                self._store.context.on_fault(each, problem)  # the others' checkpoints go on
         await self._write(self._store.checkpoint_work())
 
     async def _watermarks(self) -> None:
@@ -86,7 +89,7 @@ class Maintenance:
             try:
                 await self._broker.workers.submit(write)
             except OSError as problem:
-                self._store.fail_directory(directory, problem)
+                self._store.checkpoint_failed(directory, problem)
 
     async def _expire(self) -> None:
         self._store.expire_producers(self._broker.clock.now())

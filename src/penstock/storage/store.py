@@ -324,7 +324,7 @@ class LogStore:
     def checkpoint_work(self) -> list[tuple[LogDirectory, Callable[[], None]]]:
         """Work for workers: write recovery points and log starts of each directory.
 
-        Offsets are taken now, on the event loop. If one raises OSError, call `fail_directory`.
+        Offsets are taken now, on the event loop. If one raises OSError, call `checkpoint_failed`.
         """
         return [
             *self._offset_work(checkpoints.RECOVERY_POINTS, _point_to_keep),
@@ -408,6 +408,10 @@ class LogStore:
         """
         if self._owns(log):
             self.fail_directory(self.directory_of(log), error)
+
+    def checkpoint_failed(self, directory: LogDirectory, error: OSError) -> None:
+        """For whoever does checkpoint work. The old checkpoint is whole: a full disk may wait."""
+        self._report(directory, error)
 
     def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
         """Take a directory offline, with all its logs. It stays so until the node restarts."""
