@@ -21,6 +21,7 @@ from penstock.protocol.message import Message
 from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API, ApiSpec
 from penstock.server.call import Call
+from penstock.server.large_produce import check_outline
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
@@ -37,9 +38,10 @@ _PRODUCE = int(ApiKey.PRODUCE)
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
-FRAME_BYTES_MAX = 16 * 1024 * 1024
-"""Of requests without records: as objects they take up to some thirty times their bytes, so the
-listener's own bound, made for batches, would let one client fill the memory."""
+FRAME_BYTES_MAX = 4 * 1024 * 1024
+"""Of requests, not counting records: as objects they take up to a hundred times their bytes, and a
+second for each megabyte, so the listener's own bound, made for batches, would let one client fill
+the memory and stop the node. It is enough to name 10,000 topics with the longest of names."""
 
 
 class Route:
@@ -74,12 +76,15 @@ class Dispatcher:
         """Answer one request frame."""
         try:
             api_key, version, correlation_id, client_id, body_at = read_request_header(frame)
-            if len(frame) > FRAME_BYTES_MAX and api_key != _PRODUCE:
+            large = len(frame) > FRAME_BYTES_MAX
+            if large and api_key != _PRODUCE:
                 raise CloseConnection(f"a request of {len(frame)} bytes that carries no records")
             call = Call(connection, api_key, version, correlation_id, client_id)
             route = self._routes.get(api_key) or self._route(call)
             if version not in route.versions:
                 return self._unsupported(call, route)
+            if large:
+                check_outline(frame, version, body_at, FRAME_BYTES_MAX)
             request, _ = route.spec.request_class.read(frame, version, body_at)
         except ProtocolError as problem:
             raise CloseConnection(f"malformed request: {problem}") from problem
