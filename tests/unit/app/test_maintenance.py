@@ -11,7 +11,7 @@ import pytest
 
 from penstock.model.ids import TopicPartition
 from penstock.platform.disk import Buffer, Disk
-from penstock.storage.checkpoints import RECOVERY_POINTS
+from penstock.storage.checkpoints import RECOVERY_POINTS, read_offsets
 from penstock.storage.log import Log
 from tests.unit.app.test_node import two_directories
 from tests.unit.server.asking import asking, batch, port_of, running_node
@@ -23,9 +23,8 @@ OFTEN = {
 
 
 async def checkpointed(directory: str, partition: TopicPartition, offset: int) -> None:
-    wanted = f"{partition.topic} {partition.partition} {offset}"
     async with asyncio.timeout(10):
-        while wanted not in Path(directory, RECOVERY_POINTS).read_text().splitlines():
+        while read_offsets(Disk(), directory, RECOVERY_POINTS).get(partition) != offset:
             await asyncio.sleep(0.02)
 
 
