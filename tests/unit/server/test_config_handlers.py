@@ -174,6 +174,23 @@ async def test_only_the_keys_asked_for_are_described(bench: Any) -> None:
     assert result.configs[0].documentation is None
 
 
+async def test_what_one_answer_describes_is_bounded(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_configs, "ENTRIES_MAX", 1000)
+    resources = [
+        DescribeConfigsResource(
+            resource_type=BROKER, resource_name="1", configuration_keys=["node.id"]
+        )
+        for _ in range(1000)
+    ]
+    request = DescribeConfigsRequest(resources=resources)
+    results = (await describe_configs.handle(bench, CALL, request)).results
+    errors = [result.error_code for result in results]
+    assert errors == [ErrorCode.NONE] * 3 + [ErrorCode.POLICY_VIOLATION] * 997
+    assert [entry.name for entry in results[0].configs] == ["node.id"]
+
+
 async def test_documentation_is_told_on_request(bench: Any) -> None:
     result = await describe(bench, TOPIC, "orders", "retention.ms", documentation=True)
     assert "for ever" in (result.configs[0].documentation or "")

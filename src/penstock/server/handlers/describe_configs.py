@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     from penstock.server.broker import Broker
     from penstock.server.call import Call
 
-_AT_A_TIME = 20
+ENTRIES_MAX = 500_000
+"""Values that one answer may describe: all those of more than 10,000 topics."""
+
+_SLICE_SECONDS = 0.02
+_TOO_MANY = Refusal(
+    ErrorCode.POLICY_VIOLATION,
+    "The request asks for too many values at once: ask about fewer resources at a time.",
+)
 _KNOWN = frozenset({TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP})
 
 
@@ -57,10 +64,16 @@ async def handle(
             results=[_result(resource, refusal, request) for resource in request.resources]
         )
     results = []
-    for number, resource in enumerate(request.resources, 1):
-        results.append(_result(resource, _describe(broker, resource), request))
-        if number % _AT_A_TIME == 0:
+    entries = 0
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _SLICE_SECONDS
+    for resource in request.resources:
+        found = _describe(broker, resource) if entries < ENTRIES_MAX else _TOO_MANY
+        entries += 0 if isinstance(found, Refusal) else len(found)
+        results.append(_result(resource, found, request))
+        if loop.time() > until:
             await asyncio.sleep(0)  # tools ask about every topic at once, and others wait
+            until = loop.time() + _SLICE_SECONDS
     return DescribeConfigsResponse(results=results)
 
 
@@ -110,7 +123,7 @@ def _result(
     if isinstance(found, Refusal):
         result.error_code, result.error_message = found
         return result
-    asked = resource.configuration_keys
+    asked = frozenset(resource.configuration_keys or ())
     result.configs = [
         _entry(described, request) for described in found if not asked or described.name in asked
     ]
