@@ -45,6 +45,16 @@ async def test_a_topic_that_is_asked_for_is_created_where_both_sides_allow_it(
         assert again.topic_id == created.topic_id != ZERO_UUID
 
 
+async def test_a_topic_that_is_asked_for_twice_is_told_once(tmp_path: Path) -> None:
+    async with asking_node(tmp_path) as asker:
+        topic_id = await asker.create("t")
+        found = await topics(asker, "t", "u", "t", "u", allow_auto_topic_creation=False)
+        assert [each.name for each in found] == ["t", "u"]
+        wanted = [MetadataRequestTopic(name=None, topic_id=topic_id) for _ in range(2)]
+        response = await asker.ask(MetadataRequest(topics=wanted), VERSION)
+        assert [each.name for each in response.topics] == ["t"]
+
+
 async def test_no_topic_is_created_where_the_node_forbids_it(tmp_path: Path) -> None:
     async with asking_node(tmp_path, {"auto.create.topics.enable": "false"}) as asker:
         (found,) = await topics(asker, "t")

@@ -103,7 +103,8 @@ def _answer(
             _topic(reachable, version, topic) for topic in image.topics.by_name.values()
         ]
     else:
-        response.topics = [_asked(reachable, version, topic, errors) for topic in wanted]
+        once = {(topic.topic_id, topic.name): topic for topic in wanted}.values()
+        response.topics = [_asked(reachable, version, topic, errors) for topic in once]
     if request.include_topic_authorized_operations:
         for topic in response.topics:
             if not topic.error_code:
