@@ -94,7 +94,11 @@ class LogMoves:
         new.producers = old.producers
         # What was durable in the old place must be so in the new one before that is deleted, the
         # last few batches included. It blocks, but only for these, and once for a move.
-        new.sync()
+        try:
+            new.sync()
+        except OSError as error:
+            self._broker.store.sync_failed(new, error)
+            raise
         partition = self._broker.hosted.get(old.topic_partition)
         if partition is not None:
             partition.use_log(new)

@@ -263,6 +263,13 @@ class Log:
         self.context.on_roll(self)
         return segment
 
+    def skip_to(self, offset: int, now: int) -> None:
+        """Go on at `offset`: nothing will be appended between the end and there."""
+        invariant(offset >= self.end, "a log cannot skip back")
+        if offset > self.end:
+            self.roll(now, offset)
+            self.end = offset
+
     def _use_segments(self, segments: list[Segment]) -> None:
         self.segments = segments
         self.active = segments[-1]

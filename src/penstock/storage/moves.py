@@ -49,14 +49,17 @@ class LogMove:
     def step(self, now: int) -> bool:
         """Copy a piece; True when the copy has caught up."""
         source, copy = self.source, self.copy
-        if source.truncations != self._truncations or copy.end > source.end:
-            # What was cut may have been written anew, differently, where the copy already was.
+        # What was cut may have been written anew, differently, where the copy already was.
+        rewritten = source.truncations != self._truncations or copy.end > source.end
+        if rewritten or copy.end < source.start:
             self._truncations = source.truncations
-            copy.truncate_all(source.start, now)
-        elif copy.end < source.start:
-            copy.truncate_all(source.start, now)
+            copy.truncate_all(first_offset(source), now)
         if copy.end < source.end:
-            copy.append_batches(source.read_bytes(copy.end, STEP_BYTES), now)
+            data = source.read_bytes(max(copy.end, source.start), STEP_BYTES)
+            if data:
+                copy.append_batches(data, now)
+            else:
+                copy.skip_to(source.end, now)
         return copy.end >= source.end
 
     def finish(self, now: int) -> Log:
@@ -83,6 +86,13 @@ class LogMove:
             self.store.discard_copy(self)
 
 
+def first_offset(source: Log) -> int:
+    """Where a copy has to begin: with the batch that holds the start, which may lie within it."""
+    for head, _ in source.batches(source.start):
+        return min(head.base_offset, source.start)
+    return source.start
+
+
 async def carry_out(
     move: LogMove, workers: Workers, now: Callable[[], int], use: Callable[[Log, Log], None]
 ) -> bool:
@@ -94,7 +104,11 @@ async def carry_out(
     try:
         while not move.cancelled and not move.step(now()):
             await asyncio.sleep(0)
-        await workers.submit(move.copy.sync)
+        try:
+            await workers.submit(move.copy.sync)
+        except OSError as error:
+            move.store.sync_failed(move.copy, error)
+            raise
         if move.cancelled:
             return False
         use(move.source, move.finish(now()))

@@ -25,7 +25,7 @@ from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.log_sync import mark_synced
-from penstock.storage.moves import LogMove
+from penstock.storage.moves import LogMove, first_offset
 from penstock.storage.retention import retain
 from penstock.storage.segment import CorruptSegment, Segment
 
@@ -155,7 +155,7 @@ class LogStore:
         invariant(self.directory_of(source) is not target, f"{partition} is there already")
         name = names.marked_name(partition, self.chance.uuid().hex(), names.FUTURE_DIRECTORY)
         copy = self._make_log(
-            target, name, partition, source.topic_id, source.config, start=source.start
+            target, name, partition, source.topic_id, source.config, start=first_offset(source)
         )
         move = self.moves[partition] = LogMove(self, source, copy, target)
         return move

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from penstock.protocol.generated.delete_topics import DeleteTopicsRequest, Delet
 from penstock.protocol.generated.describe_log_dirs import DescribeLogDirsRequest
 from penstock.records.batch import HEAD_SIZE, batch_end, read_head
 from penstock.server.broker import Broker
+from penstock.storage.log import Log
 from penstock.storage.moves import LogMove
 from tests.unit.server.asking import Asker, asking, batch, port_of, running_node
 from tests.unit.server.test_fetch import VERSION, fetch
@@ -208,6 +210,32 @@ async def test_records_deleted_before_a_move_stay_deleted(node: Node, asker: Ask
     await settled(node)
     log = broker_of(node).hosted["t", 0].log
     assert (places(node)[0], log.start, log.end) == (other, 60, 200)
+
+
+async def test_a_log_that_cannot_be_synced_in_its_new_place_is_not_served_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = Log.sync
+
+    def fail_in_place(log: Log, *, closing: bool = False) -> int:
+        if log.directory == f"{other}/t-0":
+            raise OSError(errno.EIO, "a broken disk")
+        return sync(log, closing=closing)
+
+    async with running_node(tmp_path, settings(tmp_path)) as node, asking(port_of(node)) as asker:
+        await asker.create("t")
+        await asker.produce("t", batch(10))
+        _, other = places(node)
+        with monkeypatch.context() as patched:
+            patched.setattr(Log, "sync", fail_in_place)
+            await moved(asker, other)
+            await settled(node)
+            answer = await asker.produce("t", batch(10))
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            store = broker_of(node).store
+            assert [each.path for each in store.directories if not each.online] == [other]
+    async with running_node(tmp_path, settings(tmp_path)) as node, asking(port_of(node)) as asker:
+        assert (await asker.produce("t", batch(10))).base_offset == 10
 
 
 async def test_what_cannot_be_moved_is_refused(node: Node, asker: Asker) -> None:

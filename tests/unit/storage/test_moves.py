@@ -167,3 +167,48 @@ async def test_a_target_that_fails_ends_the_move_and_not_the_log(tmp_path: Path)
     fill(log, 1)
     assert store.logs[KEY] is log
     store.close()
+
+
+async def test_a_log_that_begins_within_a_batch_moves(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    for _ in range(3):
+        put(log, batch(10))
+    log.advance_start(55)
+    log.high_watermark = log.end
+    expected = contents(log)
+    assert await carry_out(
+        store.begin_move(KEY, store.directories[1]), InlineWorkers(), now, lambda *_: None
+    )
+    moved = store.logs[KEY]
+    assert (moved.start, moved.end) == (55, 70)
+    assert contents(moved) == expected
+
+
+async def test_a_log_whose_last_offsets_are_lost_moves_nevertheless(tmp_path: Path) -> None:
+    store, log = filled(tmp_path)
+    expected = contents(log)
+    log.skip_to(60, NOW)  # as after a power cut that left a later segment and not this one's end
+    assert await carry_out(
+        store.begin_move(KEY, store.directories[1]), InlineWorkers(), now, lambda *_: None
+    )
+    moved = store.logs[KEY]
+    assert (contents(moved), moved.end) == (expected, 60)
+    assert put(moved, batch()) == 60
+    store.close(False)
+    assert open_store(tmp_path).logs[KEY].end == 61
+
+
+async def test_a_copy_that_cannot_be_synced_takes_its_directory_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, log = filled(tmp_path)
+    expected = contents(log)
+    move = store.begin_move(KEY, store.directories[1])
+
+    def fail(fd: int) -> None:
+        raise OSError(errno.EIO, "a broken disk")
+
+    monkeypatch.setattr(store.disk, "sync_fd", fail)
+    assert not await carry_out(move, InlineWorkers(), now, lambda *_: None)
+    assert [each.online for each in store.directories] == [True, False]
+    assert store.logs[KEY] is log and contents(log) == expected
