@@ -161,7 +161,12 @@ def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_produced(
 ) -> None:
     create(admin, topic)
     consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": topic, "fetch.wait.max.ms": 10_000}
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": topic,
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10_000,
+        }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     assert consumer.poll(1.0) is None
