@@ -41,7 +41,7 @@ class File:
     are overwritten by the next append.
     """
 
-    __slots__ = ("_disk", "_fd", "_pins", "_used", "closed", "path", "size")
+    __slots__ = ("_disk", "_fd", "_left", "_pins", "_used", "closed", "path", "size")
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
         self.path = path
@@ -49,6 +49,7 @@ class File:
         self.closed = False
         self._disk = disk
         self._fd = -1
+        self._left = -1  # the descriptor of a closed file, until the last who holds it is done
         self._pins = 0
         self._used = True
 
@@ -225,6 +226,10 @@ class Disk:
         with self._lock:
             if file._pins == 0:
                 self._close(file)
+            elif file.closed and file._fd >= 0:
+                # Nobody else gets it any more: it could be closed, and its number given to
+                # another file, between looking at it and using it.
+                file._left, file._fd = file._fd, -1
 
     def _reopen(self, file: File) -> int:
         if file._fd >= 0:
@@ -242,9 +247,9 @@ class Disk:
         self._open_count += 1
 
     def _close(self, file: File) -> None:
-        fd = file._fd
+        fd = file._fd if file._fd >= 0 else file._left
         if fd >= 0:
-            file._fd = -1  # stays in the ring, where the hand drops it as it comes by
+            file._fd = file._left = -1  # stays in the ring, where the hand drops it as it comes by
             self._open_count -= 1
             os.close(fd)
             if len(self._ring) > 2 * self._open_count + 64:

@@ -206,3 +206,19 @@ def test_the_whole_file_system_can_be_synced_with_one_call(tmp_path: Path) -> No
         assert Disk().sync_filesystem(file.fileno())
     with pytest.raises(OSError, match="syncfs"):
         Disk().sync_filesystem(-1)
+
+
+def test_a_closed_file_is_of_no_use_even_while_a_thread_still_holds_it(tmp_path: Path) -> None:
+    disk = Disk()
+    file = disk.open(str(tmp_path / "file"), create=True)
+    file.append(b"content")
+    with file.pinned() as fd:
+        file.close()
+        for use in (file.fileno, file.sync, lambda: file.pread(7, 0), lambda: file.append(b"x")):
+            with pytest.raises(OSError, match="closed for good"):
+                use()
+        assert os.pread(fd, 7, 0) == b"content"
+        assert disk.open_files == 1
+    assert disk.open_files == 0
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        os.fstat(fd)
