@@ -59,13 +59,23 @@ class LogDirectory:
 
     def open(self, node_id: int, cluster_id: str, chance: Chance) -> None:
         """Lock the directory and check, or write, whose it is."""
-        self._disk.mkdir(self.path)
+        self._make()
         self._lock = DirectoryLock(self.path)
         try:
             self._check_identity(node_id, cluster_id, chance)
         except (OSError, ValueError):
             self.unlock()
             raise
+
+    def _make(self) -> None:
+        """Durably: what is synced within a directory is lost if the directory itself has no name."""
+        made, path = [], self.path
+        while not self._disk.exists(path):
+            made.append(path)
+            path = os.path.dirname(path)
+        self._disk.mkdir(self.path)
+        for each in made:
+            self._disk.sync_directory(os.path.dirname(each))
 
     def _check_identity(self, node_id: int, cluster_id: str, chance: Chance) -> None:
         path = os.path.join(self.path, META_PROPERTIES)

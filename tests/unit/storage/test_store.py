@@ -127,6 +127,20 @@ def test_the_thread_that_opens_the_store_is_the_one_that_bounds_descriptors(
 # ── directories ─────────────────────────────────────────────────────────────────────────────────
 
 
+def test_the_names_of_a_new_directory_are_durable(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    class Watched(Disk):
+        def sync_directory(self, path: str) -> None:
+            synced.append(path)
+
+    open_store(tmp_path / "of" / "penstock", disk=Watched()).close(False)
+    assert {str(tmp_path), f"{tmp_path}/of"} <= set(synced)
+    synced.clear()
+    open_store(tmp_path / "of" / "penstock", disk=Watched()).close(False)
+    assert synced == []
+
+
 def test_a_new_directory_gets_an_identity_that_it_keeps(tmp_path: Path) -> None:
     store = open_store(tmp_path / "new")
     uuid = store.directories[0].uuid
