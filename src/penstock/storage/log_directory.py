@@ -68,7 +68,7 @@ class LogDirectory:
             raise
 
     def _make(self) -> None:
-        """Durably: what is synced within a directory is lost if the directory itself has no name."""
+        """Durably: what is synced in a directory is lost if the directory itself has no name."""
         made, path = [], self.path
         while not self._disk.exists(path):
             made.append(path)
