@@ -137,6 +137,7 @@ class Node:
         await self._registration.register()
         broker.start()
         await broker.settled()
+        await commits.drain()  # what a crash left unsynced is committed before anybody asks for it
         self._maintenance = Maintenance(broker, commits)
         self._maintenance.start()
         for listener in self._listeners:

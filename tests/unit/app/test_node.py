@@ -15,7 +15,8 @@ from penstock.model.errors import ErrorCode
 from penstock.platform.directory_lock import DirectoryInUse
 from penstock.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
-from tests.unit.server.asking import Asker, asking, batch, port_of, running_node
+from penstock.records.batch import patch_base, read_head
+from tests.unit.server.asking import NOON, Asker, asking, batch, port_of, running_node
 
 QUICK = {"broker.heartbeat.interval.ms": "50"}
 
@@ -37,6 +38,29 @@ async def test_what_was_written_is_there_after_a_clean_stop(tmp_path: Path) -> N
     async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
         assert node.broker.image.topics.by_name["t"].id == topic_id
         assert (await asker.produce("t", batch(), index=1)).base_offset == 3
+
+
+async def test_what_a_crash_left_unsynced_is_durable_before_anybody_is_let_in(
+    tmp_path: Path,
+) -> None:
+    every = {"log.flush.interval.messages": "1"}
+    options = {"producer_id": 5, "producer_epoch": 0}
+    node = new_node(tmp_path, **every)
+    await node.start()
+    async with asking(port_of(node)) as asker:
+        await asker.create("t")
+        await asker.produce("t", batch(3, base_sequence=0, **options))
+    log = node.broker.hosted["t", 0].log
+    late = bytearray(batch(3, base_sequence=3, **options))
+    head = read_head(late)
+    patch_base(late, 0, 3, 0)
+    log.append(memoryview(late), head, 3, 0, NOON)  # the node dies before this is synced
+    await node.stop(clean=False)
+    async with running_node(tmp_path, every) as node, asking(port_of(node)) as asker:
+        partition = node.broker.hosted["t", 0]
+        assert (partition.high_watermark, partition.log.recovery_point) == (6, 6)
+        again = await asker.produce("t", batch(3, base_sequence=3, **options))
+        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 3)
 
 
 async def test_the_controller_learns_where_each_replica_lies(tmp_path: Path) -> None:
