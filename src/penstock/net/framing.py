@@ -11,9 +11,13 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from penstock.net.buffers import BORROWED_BYTES_MIN, BufferPool
+from penstock.net.buffers import BORROWED_BYTES_MIN, SHARED_BYTES, BufferPool
 
 _LENGTH: Final = struct.Struct(">i")
+
+
+BUSY_BYTES: Final = 32 * 1024
+"""A read of so much says that the peer is sending in bulk."""
 
 
 class FrameError(ValueError):
@@ -40,12 +44,14 @@ class FrameAssembly:
     waits; `keep(view)` puts aside what could not be served yet.
     """
 
-    __slots__ = ("_filled", "_owned", "_pool", "frame_bytes_max")
+    __slots__ = ("_busy", "_filled", "_limit", "_owned", "_pool", "frame_bytes_max")
 
     def __init__(self, pool: BufferPool, frame_bytes_max: int) -> None:
         self._pool = pool
         self._owned: bytearray | None = None
         self._filled = 0
+        self._limit = 0  # how far into the owned buffer to receive
+        self._busy = False  # whether the last read was so large that more is to be expected
         self.frame_bytes_max = frame_bytes_max
 
     @property
@@ -63,13 +69,15 @@ class FrameAssembly:
         owned = self._owned
         if owned is None:
             return self._pool.shared
-        if self._filled == len(owned):
+        if self._filled == self._limit:
             owned = self._grow(owned)
-        return memoryview(owned)[self._filled :]
+        return memoryview(owned)[self._filled : self._limit]
 
     def take(self, count: int) -> memoryview:
         """All bytes that wait, after `count` more arrived in `room()`."""
         owned = self._owned
+        if count:
+            self._busy = count >= BUSY_BYTES
         if owned is None:
             return self._pool.shared[:count]
         self._filled += count
@@ -82,10 +90,7 @@ class FrameAssembly:
         if count == 0:
             self.drop()
         elif old is None or self._filled != count:  # else it already stands at the front
-            owned = self._pool.borrow(self._size_for(rest))
-            owned[:count] = rest
-            self._owned = owned
-            self._filled = count
+            self._hold(rest, self._size_for(rest))
             if old is not None:
                 self._pool.give_back(old)
 
@@ -98,10 +103,19 @@ class FrameAssembly:
             self._pool.give_back(owned)
 
     def _grow(self, old: bytearray) -> bytearray:
-        owned = self._pool.borrow(max(2 * len(old), self._size_for(memoryview(old))))
-        owned[: self._filled] = old
-        self._owned = owned
+        waiting = memoryview(old)[: self._filled]
+        owned = self._hold(waiting, max(2 * self._filled, self._size_for(waiting)))
         self._pool.give_back(old)
+        return owned
+
+    def _hold(self, waiting: memoryview, size: int) -> bytearray:
+        owned = self._pool.borrow(size)
+        count = len(waiting)
+        owned[:count] = waiting
+        self._owned = owned
+        self._filled = count
+        # Up to the end of a large frame and no further: what lies behind it would be copied.
+        self._limit = size if size > SHARED_BYTES else len(owned)
         return owned
 
     def _size_for(self, waiting: memoryview) -> int:
@@ -110,4 +124,6 @@ class FrameAssembly:
         if count < 4:
             return BORROWED_BYTES_MIN
         frame = 4 + frame_length(waiting, 0, self.frame_bytes_max)
+        if self._busy and frame < SHARED_BYTES:
+            return SHARED_BYTES  # more frames are coming: take many with one read
         return max(count, min(frame, 16 * count))

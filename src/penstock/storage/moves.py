@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.model.invariants import invariant
@@ -93,6 +94,15 @@ def first_offset(source: Log) -> int:
     return source.start
 
 
+@contextmanager
+def _syncing(move: LogMove) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        move.store.sync_failed(move.copy, error)
+        raise
+
+
 async def carry_out(
     move: LogMove, workers: Workers, now: Callable[[], int], use: Callable[[Log, Log], None]
 ) -> bool:
@@ -104,15 +114,15 @@ async def carry_out(
     try:
         while not move.cancelled and not move.step(now()):
             await asyncio.sleep(0)
-        try:
+        with _syncing(move):
             await workers.submit(move.copy.sync)
-        except OSError as error:
-            move.store.sync_failed(move.copy, error)
-            raise
         if move.cancelled:
             return False
         use(move.source, move.finish(now()))
-        await workers.submit(lambda: move.store.disk.sync_directory(move.target.path))
+        with _syncing(move):
+            # Here, and not in a worker: a stop in between would leave two logs, closed cleanly,
+            # of which the next start may take the one that nobody closed.
+            move.store.disk.sync_directory(move.target.path)
         move.store.retire(move.source)
     except OSError as error:
         logger.error("the move of %s to %s failed: %s", move.source, move.target.path, error)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -212,3 +215,30 @@ async def test_a_copy_that_cannot_be_synced_takes_its_directory_offline(
     assert not await carry_out(move, InlineWorkers(), now, lambda *_: None)
     assert [each.online for each in store.directories] == [True, False]
     assert store.logs[KEY] is log and contents(log) == expected
+
+
+class LaterWorkers(InlineWorkers):
+    """Done, but whoever awaits it hears of it later."""
+
+    def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        later = asyncio.get_running_loop().create_future()
+        later.get_loop().call_soon(lambda: later.cancelled() or later.set_result(work()))
+        return later
+
+
+async def test_a_stop_leaves_one_log_whenever_it_comes(tmp_path: Path) -> None:
+    for steps in range(200):
+        store, _ = filled(tmp_path / str(steps))
+        move = store.begin_move(KEY, store.directories[1])
+        moving = asyncio.ensure_future(carry_out(move, LaterWorkers(), now, lambda *_: None))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        ended = moving.done()
+        moving.cancel()
+        await asyncio.wait([moving])
+        store.close()
+        logs = [each for each in ("a", "b") if (tmp_path / str(steps) / each / "orders-0").exists()]
+        assert len(logs) == 1
+        if ended:
+            return
+    raise AssertionError("the move never ended")
