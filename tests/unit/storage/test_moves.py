@@ -222,7 +222,12 @@ class LaterWorkers(InlineWorkers):
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         later = asyncio.get_running_loop().create_future()
-        later.get_loop().call_soon(lambda: later.cancelled() or later.set_result(work()))
+
+        def finish() -> None:
+            if not later.cancelled():
+                later.set_result(work())
+
+        later.get_loop().call_soon(finish)
         return later
 
 
