@@ -99,6 +99,7 @@ class ConfigRules:
                     is_sensitive=key.sensitive,
                 )
                 for name, key in sorted(TOPIC_KEYS.items())
+                if not key.internal
             ]
             self._base_of = configs
         return self._base

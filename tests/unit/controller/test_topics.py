@@ -44,6 +44,7 @@ def test_the_answer_tells_the_id_the_partitions_and_every_config_with_its_source
     assert result.configs is not None
     configs = {c.name: c for c in result.configs}
     assert list(configs) == sorted(configs)
+    assert not any(name.startswith("internal.") for name in configs)
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", 1)
     assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == (
         "1073741824",
