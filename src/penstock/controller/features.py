@@ -40,7 +40,7 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decisio
     for update in request.feature_updates:
         refusal = _refused(context, update, wanted)
         if refusal is not None:
-            return Decision([], _failed(request, refusal))
+            return Decision([], _failed(refusal))
         enabled = update.feature == ELR_VERSION and update.max_version_level > 0
         if enabled and not context.image.features.elr_enabled:
             records += on_elr_enabled(context.image.configs, context.settings.isr_min_default)
@@ -52,16 +52,10 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decisio
     return Decision([] if request.validate_only else records, response)
 
 
-def _failed(request: UpdateFeaturesRequest, refusal: Refusal) -> UpdateFeaturesResponse:
+def _failed(refusal: Refusal) -> UpdateFeaturesResponse:
+    # Kafka gives one reason for all, too: clients apply it to each feature that they asked for.
     return UpdateFeaturesResponse(
-        error_code=refusal.error,
-        error_message=f"No feature was updated: {refusal.message}",
-        results=[
-            UpdatableFeatureResult(
-                feature=u.feature, error_code=refusal.error, error_message=refusal.message
-            )
-            for u in request.feature_updates
-        ],
+        error_code=refusal.error, error_message=f"No feature was updated: {refusal.message}"
     )
 
 

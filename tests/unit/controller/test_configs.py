@@ -184,6 +184,12 @@ def test_the_first_version_of_the_request_allows_a_downgrade_by_a_flag() -> None
     assert "share.version" not in stage.image.features.levels
 
 
+def test_a_refusal_is_told_once_however_many_features_were_named() -> None:
+    stage = Stage()
+    response = update(stage, *((f"f{number}", 1, UP) for number in range(1000)), version=1)
+    assert (response.error_code, response.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
+
+
 def test_a_level_needs_every_voter_to_have_registered() -> None:
     stage = Stage(quorum=(0, 5))
     response = update(stage, ("share.version", 0, SAFE))
