@@ -221,6 +221,8 @@ class LogStore:
         start: int,
     ) -> Log:
         path = f"{directory.path}/{name}"
+        if self.disk.exists(path):  # a namesake that could not be renamed: not ours to write over
+            raise FileExistsError(errno.EEXIST, "another log has this name still", path)
         try:
             self.disk.mkdir(path)
             segment = Segment.create(self.disk, path, start, self.clock.now())

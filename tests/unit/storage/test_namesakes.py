@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,4 +92,30 @@ def test_a_log_that_moves_back_does_not_meet_its_own_past(tmp_path: Path) -> Non
     store = open_store(tmp_path / "one", tmp_path / "two")
     assert contents(store.logs[ORDERS]) == expected
     assert store.logs[ORDERS].recovery_point == 0
+    store.close(False)
+
+
+@pytest.mark.parametrize("leaving", [LogStore.delete, LogStore.set_aside])
+def test_a_log_that_could_not_be_renamed_is_not_written_over(
+    tmp_path: Path,
+    leaving: Callable[[LogStore, TopicPartition], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = open_store(tmp_path)
+    log = store.create(*ORDERS, TOPIC_ID, PLAIN)
+    fill(log, 5)
+    expected = contents(log)
+
+    def fail(old: str, new: str) -> None:
+        raise OSError(errno.ENOSPC, "no room for a longer name", new)
+
+    with monkeypatch.context() as full:
+        full.setattr(store.disk, "rename", fail)
+        with pytest.raises(OSError, match="no room"):
+            leaving(store, ORDERS)
+    with pytest.raises(FileExistsError):
+        store.create(*ORDERS, OTHER_ID, PLAIN)
+    store.close(False)
+    store = open_store(tmp_path)
+    assert contents(store.logs[ORDERS]) == expected
     store.close(False)
