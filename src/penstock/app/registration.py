@@ -51,6 +51,7 @@ class Registration:
         self._incarnation = broker.chance.uuid()
         self._beat: asyncio.TimerHandle | None = None
         self._beating: asyncio.Task[None] | None = None
+        self._stopped = False
         self._period = broker.config.get_int("broker.heartbeat.interval.ms") / 1000
 
     async def register(self) -> None:
@@ -120,7 +121,8 @@ class Registration:
         )
 
     def stop(self) -> None:
-        """Fall silent."""
+        """Fall silent, after a heartbeat that is under way."""
+        self._stopped = True
         if self._beat is not None:
             self._beat.cancel()
 
@@ -155,4 +157,5 @@ class Registration:
     def _after_beat(self, done: asyncio.Task[None]) -> None:
         if not done.cancelled() and done.exception() is not None:
             log.error("heartbeat failed", exc_info=done.exception())
-        self._plan()
+        if not self._stopped:
+            self._plan()

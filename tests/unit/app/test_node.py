@@ -174,6 +174,18 @@ async def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
         await second.stop(clean=False)
 
 
+async def test_a_heartbeat_under_way_when_the_node_stops_is_the_last(tmp_path: Path) -> None:
+    async with running_node(tmp_path, QUICK) as node:
+        registration = node.registration
+        registration._on_beat()
+        beating = registration._beating
+        registration.stop()
+        assert beating is not None
+        await asyncio.sleep(0.3)
+        assert beating.done()
+        assert registration._beating is beating
+
+
 async def test_a_stop_answers_those_who_wait_for_more_to_read(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     async with running_node(tmp_path) as node:
