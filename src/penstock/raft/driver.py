@@ -192,7 +192,12 @@ class RaftDriver:
         end = done.result()
         if end < self.journal.log.end:
             self._sync()
-        self._carry_out(self._machine.synced(self.node_id, end))
+        try:
+            self._carry_out(self._machine.synced(self.node_id, end))
+        except Exception as problem:
+            # What is committed was not taken in: whoever waits would wait for ever.
+            log.exception("a committed change could not be carried out")
+            self._fail(problem)
 
     def _fail(self, failure: BaseException) -> None:
         log.critical("the metadata log in %s failed: %s", self.journal.directory, failure)

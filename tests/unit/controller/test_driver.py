@@ -29,7 +29,7 @@ from penstock.protocol.generated.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from penstock.raft.driver import NotLeader, RaftDriver
+from penstock.raft.driver import NotLeader, QuorumLost, RaftDriver
 from penstock.raft.format import read_bootstrap
 from penstock.raft.journal import Journal
 from penstock.raft.settings import MetadataLogSettings
@@ -258,6 +258,22 @@ async def test_records_that_make_no_sense_never_reach_the_log(
             await running.create("a")
     assert running.driver.raft.next_offset == before
     assert await running.create("a") == [0]
+    await running.driver.close()
+
+
+async def test_a_node_that_cannot_follow_its_own_metadata_stops(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    failures: list[BaseException] = []
+    await running.driver.start(failures.append)
+
+    def stumble(image: MetadataImage, delta: MetadataDelta) -> None:
+        raise InvariantViolated("this cannot be")
+
+    running.driver._subscribers.append(stumble)
+    async with asyncio.timeout(5):
+        with pytest.raises(QuorumLost, match="this cannot be"):
+            await running.driver.handle(int(ApiKey.BROKER_REGISTRATION), Stage(0).registration(1))
+    assert [str(each) for each in failures] == ["this cannot be"]
     await running.driver.close()
 
 
