@@ -194,7 +194,7 @@ class Disk:
         file = File(self, path, os.fstat(fd).st_size)
         with self._lock:
             self._take(file, fd)
-        self._evict()
+        self._evict(file)
         return file
 
     def known(self, path: str, size: int) -> File:
@@ -205,7 +205,7 @@ class Disk:
         """Open `file` again after its descriptor was handed back."""
         with self._lock:
             fd = self._reopen(file)
-        self._evict()
+        self._evict(file)
         return fd
 
     def pin(self, file: File) -> int:
@@ -255,19 +255,22 @@ class Disk:
             if len(self._ring) > 2 * self._open_count + 64:
                 self._ring = deque(each for each in self._ring if each._fd >= 0)
 
-    def _evict(self) -> None:
-        """Take descriptors back until the bound holds; on the owner's thread alone (see above)."""
+    def _evict(self, wanted: File) -> None:
+        """Take descriptors back until the bound holds; on the owner's thread alone (see above).
+
+        All but that of `wanted`, which the caller is about to use. It need not be the newest:
+        other threads open files too.
+        """
         if self._open_count <= self.open_files_max or threading.get_ident() != self._owner:
             return
         with self._lock:
-            newest = self._ring[-1]  # about to be used by the caller
             for _ in range(2 * len(self._ring)):
                 if self._open_count <= self.open_files_max:
                     return
                 file = self._ring.popleft()
                 if file._fd < 0:
                     continue
-                if file._used or file._pins or file is newest:
+                if file._used or file._pins or file is wanted:
                     file._used = False
                     self._ring.append(file)
                 else:

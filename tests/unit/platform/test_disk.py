@@ -222,3 +222,22 @@ def test_a_closed_file_is_of_no_use_even_while_a_thread_still_holds_it(tmp_path:
     assert disk.open_files == 0
     with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
         os.fstat(fd)
+
+
+def test_a_descriptor_is_not_taken_back_from_who_just_asked_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(open_files_max=1)
+    mine, theirs, other = make_files(disk, tmp_path, 3)
+    evict = disk._evict
+
+    def evict_late(*arguments: disk_module.File) -> None:
+        disk.pin(theirs)  # another thread comes between the opening and the bound
+        disk.pin(other)
+        evict(*arguments)
+
+    for file in (mine, theirs, other):
+        file.release()
+    monkeypatch.setattr(disk, "_evict", evict_late)
+    mine.append(b"mine")
+    assert (tmp_path / "0").read_bytes() == b"0mine"
