@@ -57,6 +57,7 @@ class Listener:
         self._sock: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
+        self._stopped = False
 
     def bind(self, host: str, port: int) -> None:
         """Take the address, before anyone is let in. Port 0 takes a free one; see `port`."""
@@ -76,6 +77,7 @@ class Listener:
 
     async def stop(self, patience_ms: int) -> None:
         """Stop accepting, answer what waits, close; after `patience_ms` close regardless."""
+        self._stopped = True
         if self._server is not None:
             self._server.close()
         elif self._sock is not None:
@@ -97,7 +99,9 @@ class Listener:
         address = connection.peer[0]
         self.connections.add(connection)
         self._by_address[address] += 1
-        if len(self.connections) > self.limits.connections_max:
+        if self._stopped:
+            connection.abort()  # it was accepted just before
+        elif len(self.connections) > self.limits.connections_max:
             log.warning("refused %s: max.connections reached on %s", address, self.name)
             connection.abort()
         elif self._by_address[address] > self.limits.connections_per_address_max:

@@ -169,6 +169,24 @@ def test_a_stopped_listener_accepts_nobody(run: Run) -> None:
     run(scenario())
 
 
+def test_a_client_who_comes_in_while_the_listener_stops_is_not_waited_for(run: Run) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        for turns in range(8):  # one of them stops between accepting and letting in
+            async with running() as node:
+                sock = socket.create_connection(("127.0.0.1", node.listener.port), 1)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                began = loop.time()
+                await node.listener.stop(3000)
+                assert loop.time() - began < 2, turns
+                await asyncio.sleep(0.01)
+                assert not node.listener.connections
+                sock.close()
+
+    run(scenario())
+
+
 def test_memory_for_unfinished_frames_is_bounded_for_all_clients_together(run: Run) -> None:
     async def scenario() -> None:
         async with running(memory_max=1_000_000) as node:
