@@ -9,6 +9,7 @@ from 11). Consumers are told of nothing above what they may read.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ from penstock.records.varint import InvalidRecord
 from penstock.server.leadership import find_led
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator
+
     from penstock.protocol.generated.list_offsets import ListOffsetsPartition, ListOffsetsRequest
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
@@ -44,30 +47,59 @@ SINCE_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 
+SLICE_SECONDS = 0.02
+
 CONSUMER = -1
 READ_COMMITTED = 1
 
 
-def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(
+    broker: Broker, call: Call, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Answer partition by partition, from this node's logs."""
+    response = ListOffsetsResponse()
+    steps = _answer_all(broker, call, request, response)
+    if any(_is_search(item) for topic in request.topics for item in topic.partitions):
+        return _in_slices(steps, response)
+    for _ in steps:
+        pass
+    return response
+
+
+def _is_search(item: ListOffsetsPartition) -> bool:
+    """Whether records have to be read to answer."""
+    return item.timestamp >= 0 or item.timestamp == YOUNGEST
+
+
+async def _in_slices(steps: Iterator[None], response: ListOffsetsResponse) -> ListOffsetsResponse:
+    """A search reads up to a whole batch, and there may be thousands: others get their turn."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SLICE_SECONDS
+    for _ in steps:
+        if loop.time() > until:
+            await asyncio.sleep(0)
+            until = loop.time() + SLICE_SECONDS
+    return response
+
+
+def _answer_all(
+    broker: Broker, call: Call, request: ListOffsetsRequest, response: ListOffsetsResponse
+) -> Iterator[None]:
+    """Fill the response, one partition a step."""
     asked = Counter(
         (topic.name, item.partition_index) for topic in request.topics for item in topic.partitions
     )
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _refused(item, ErrorCode.INVALID_REQUEST)
-                    if asked[topic.name, item.partition_index] > 1
-                    else _answer(broker, call, request, topic.name, item)
-                    # One that is asked for twice is refused, and once is enough.
-                    for item in {item.partition_index: item for item in topic.partitions}.values()
-                ],
+    for topic in request.topics:
+        answer = ListOffsetsTopicResponse(name=topic.name)
+        response.topics.append(answer)
+        # One that is asked for twice is refused, and once is enough.
+        for index, item in {item.partition_index: item for item in topic.partitions}.items():
+            answer.partitions.append(
+                _refused(item, ErrorCode.INVALID_REQUEST)
+                if asked[topic.name, index] > 1
+                else _answer(broker, call, request, topic.name, item)
             )
-            for topic in request.topics
-        ]
-    )
+            yield
 
 
 def _answer(
