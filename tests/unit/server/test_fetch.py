@@ -187,6 +187,7 @@ async def test_a_rotten_transaction_index_hides_the_data_from_readers_of_committ
 ) -> None:
     await asker.produce("t", batch(3))
     (tmp_path / "t-0" / "00000000000000000000.txnindex").write_bytes(b"rotten" * 10)
+    broker_of(node).hosted["t", 0].log.has_aborted = True  # as if found at the start
     response = await asker.ask(fetch(0, isolation_level=1), VERSION)
     part = response.responses[0].partitions[0]
     assert (part.error_code, len(part.records)) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
