@@ -125,5 +125,5 @@ class FrameAssembly:
             return BORROWED_BYTES_MIN
         frame = 4 + frame_length(waiting, 0, self.frame_bytes_max)
         if self._busy and frame < SHARED_BYTES:
-            return SHARED_BYTES  # more frames are coming: take many with one read
+            return max(count, SHARED_BYTES)  # more frames are coming: take many with one read
         return max(count, min(frame, 16 * count))
