@@ -144,9 +144,9 @@ class File:
             disk.unpin(self)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes."""
-        fd = self.fileno()
-        os.ftruncate(fd, size)
+        """Cut the file to `size` bytes. On any thread: it must not be another file that is cut."""
+        with self.pinned() as fd:
+            os.ftruncate(fd, size)
         self.size = size
 
     def rename(self, path: str) -> None:

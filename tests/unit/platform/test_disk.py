@@ -241,3 +241,20 @@ def test_a_descriptor_is_not_taken_back_from_who_just_asked_for_it(
     monkeypatch.setattr(disk, "_evict", evict_late)
     mine.append(b"mine")
     assert (tmp_path / "0").read_bytes() == b"0mine"
+
+
+def test_the_descriptor_of_a_file_stays_while_the_file_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(open_files_max=1)
+    mine, other = make_files(disk, tmp_path, 2)
+    cut = os.ftruncate
+
+    def cut_late(fd: int, size: int) -> None:
+        mine.release()  # the event loop's thread wants it back, and opens another
+        other.append(b"!")
+        cut(fd, size)
+
+    monkeypatch.setattr(os, "ftruncate", cut_late)
+    mine.truncate(0)
+    assert ((tmp_path / "0").read_bytes(), (tmp_path / "1").read_bytes()) == (b"", b"1!")
