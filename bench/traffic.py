@@ -68,8 +68,9 @@ def consume(node: Node, scale: Scale, *, size: int) -> Measures:
     """Read what was just written: out of the page cache, as consumers that keep up do."""
     count = scale.records * 100 // size
     topic = _create(node)
+    payload = Payload(size)  # kept alive: librdkafka sends from this very memory
     with Producer(node.bootstrap, **LARGE_BATCHES) as producer:
-        producer.send(topic, Payload(size), count)
+        producer.send(topic, payload, count)
         producer.flush(SECONDS_MAX)
     with Consumer(node.bootstrap) as consumer:
         spent = Spent.now(node.pid)

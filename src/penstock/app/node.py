@@ -165,6 +165,7 @@ class Node:
         )
         store.take()
         self._store = store
+        self._disk.mkdir(config.metadata_log_dir)
         if not any(known):
             write_bootstrap(self._disk, config.metadata_log_dir, self._clock.now())
         return store, cluster_id

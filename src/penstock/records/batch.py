@@ -190,8 +190,11 @@ def _refusal(view: memoryview, at: int, end: int) -> ErrorCode:
         return ErrorCode.INVALID_RECORD
     if view[at + MAGIC_OFFSET] > MAGIC:  # one byte, unsigned: a negative magic is above as well
         return ErrorCode.CORRUPT_MESSAGE
-    if remains != length + PREFIX_SIZE:
-        return ErrorCode.INVALID_RECORD  # cut short, or more than one batch
+    if remains > length + PREFIX_SIZE:
+        # More than one batch, and that is refused; unless what follows is not even one.
+        return _refusal(view, at + length + PREFIX_SIZE, end)
+    if remains < length + PREFIX_SIZE:
+        return ErrorCode.INVALID_RECORD  # cut short
     if view[at + MAGIC_OFFSET] < MAGIC:
         return ErrorCode.INVALID_RECORD  # produce requests carry magic 2 from version 3 on
     if remains < HEAD_SIZE:

@@ -41,6 +41,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _INT32 = struct.Struct(">i")
 
 _GUESS_MIN = 16 << 10
+_GUNZIP_STEP = 4 << 20
 _GZIP_WRAPPER = 16 + zlib.MAX_WBITS  # how zlib is told to write and expect gzip's own header
 _TOO_SMALL = "failed to write whole buffer"  # what cramjam says of a full output buffer
 
@@ -96,23 +97,24 @@ def _too_large(size_max: int) -> DecompressedTooLarge:
     return DecompressedTooLarge(f"the batch decompresses to more than {size_max} bytes")
 
 
-def _gunzip(data: Bytes, size_max: int) -> bytes:
-    parts: list[bytes] = []
-    room = size_max
+def _gunzip(data: Bytes, size_max: int) -> bytearray:
+    out = bytearray()
     rest: Bytes = data
     while rest:  # a gzip stream may consist of several members
         stream = zlib.decompressobj(_GZIP_WRAPPER)
-        try:
-            parts.append(stream.decompress(rest, room + 1))
-        except zlib.error as error:
-            raise DecompressionFailed(f"not gzip: {error}") from None
-        room -= len(parts[-1])
-        if room < 0:
-            raise _too_large(size_max)
+        while rest and not stream.eof:
+            try:
+                # In steps: zlib holds what one call gives twice, and a bomb gives all it may.
+                out += stream.decompress(rest, min(_GUNZIP_STEP, size_max - len(out) + 1))
+            except zlib.error as error:
+                raise DecompressionFailed(f"not gzip: {error}") from None
+            if len(out) > size_max:
+                raise _too_large(size_max)
+            rest = stream.unconsumed_tail
         if not stream.eof:
             raise DecompressionFailed("gzip data is cut short")
         rest = stream.unused_data
-    return b"".join(parts) if len(parts) != 1 else parts[0]
+    return out
 
 
 def _unsnappy(data: memoryview, size_max: int) -> memoryview:
