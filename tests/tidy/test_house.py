@@ -54,11 +54,19 @@ def test_every_decision_is_in_the_index() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    broken = []
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-            if "://" not in target and not (page.parent / target).exists():
-                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
+    links = [
+        (page, target)
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text())
+        if "://" not in target
+    ]
+    assert links
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page, target in links
+        if not (page.parent / target).exists()
+    ]
     assert broken == []
 
 

@@ -156,6 +156,8 @@ class Connection(asyncio.BufferedProtocol):
                 if not self._may_serve(frame):
                     self._pause()
                     break
+                if frame_end < end:
+                    self._outbox.cork()
                 at = frame_end
                 self._serve(frame)
                 if self._closing:
@@ -170,6 +172,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._listener.watch_memory()
         except Exception as problem:  # noqa: BLE001 - told in the log; the others are served on
             self._refuse(problem)
+        finally:
+            self._outbox.uncork()
 
     def _may_serve(self, frame: memoryview) -> bool:
         if not self._outbox.empty:
@@ -289,4 +293,5 @@ class Connection(asyncio.BufferedProtocol):
             log.error("closing %s:%s after our own fault", host, port, exc_info=problem)
         self._closing = True
         self._assembly.drop()
+        self._outbox.uncork()
         self.transport.close()  # replies already handed over still leave

@@ -18,10 +18,13 @@ from typing import Protocol
 
 log = logging.getLogger("penstock.net")
 
-CHUNK_BYTES = 128 * 1024
+CHUNK_BYTES = 16 * 1024
 """What is copied when a socket is full; above the transport's mark, so that it calls back."""
 
-HIGH_WATER_BYTES = 64 * 1024
+CORKED_BYTES_MAX = 4 * 1024
+"""Larger replies are worth a system call of their own."""
+
+HIGH_WATER_BYTES = 8 * 1024
 LOAD_BYTES_MAX = 1024 * 1024
 """How much of a cold slice is read ahead at a time."""
 
@@ -61,6 +64,7 @@ class Outbox:
     """What one connection has still to send."""
 
     __slots__ = (
+        "_corked",
         "_fail",
         "_loading",
         "_loop",
@@ -91,6 +95,7 @@ class Outbox:
         self._parts: deque[Part] = deque()
         self._sent = 0  # of the first part, if it is a splice
         self._loading = False
+        self._corked: bytearray | None = None  # replies that leave together, while there are more
         self.congested = False
 
     @property
@@ -108,12 +113,33 @@ class Outbox:
         if isinstance(reply, bytearray):
             if self._parts:
                 self._parts.append(reply)
-            else:
+            elif self._corked is None:
                 self._transport.write(reply)
+            elif len(reply) > CORKED_BYTES_MAX:
+                self.uncork()
+                self._transport.write(reply)
+            else:
+                self._corked += reply
         else:
+            self.uncork()
             self._parts.extend(reply)
             if not self.congested:
                 self._advance()
+
+    def cork(self) -> None:
+        """Hold small replies back until `uncork`.
+
+        A pipelining client's requests come many at a time, and a system call for each reply
+        would cost as much as serving it.
+        """
+        if self._corked is None:
+            self._corked = bytearray()
+
+    def uncork(self) -> None:
+        """Let go of what was held back."""
+        corked, self._corked = self._corked, None
+        if corked:
+            self._transport.write(corked)
 
     def pump(self) -> None:
         """Go on after the transport took what it had."""

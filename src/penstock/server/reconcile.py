@@ -104,6 +104,9 @@ class Reconciler:
             except OSError as problem:
                 # The store has taken the directory offline; the partition is refused by name.
                 log.error("cannot open %s-%d: %s", name, index, problem)
+            except Exception:
+                # Our own fault in one partition: it is not served, and the others are.
+                log.exception("cannot bring %s-%d in line with the metadata", name, index)
             if loop.time() >= until and steps:
                 self._slicing = True
                 loop.call_soon(self._work)
