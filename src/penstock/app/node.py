@@ -27,6 +27,7 @@ from penstock.net.listener import Limits, Listener
 from penstock.platform.chance import SystemChance
 from penstock.platform.clock import SystemClock
 from penstock.platform.disk import Disk
+from penstock.platform.open_files import logs_share, raise_limit
 from penstock.platform.workers import ThreadWorkers
 from penstock.raft.driver import RaftDriver
 from penstock.raft.format import read_bootstrap, write_bootstrap
@@ -63,7 +64,7 @@ class Node:
         self._clock = SystemClock()
         self._chance = SystemChance()
         self._workers = ThreadWorkers()
-        self._disk = Disk()
+        self._disk = Disk(logs_share(raise_limit()))
         self._listeners: list[Listener] = []
         self._store: LogStore | None = None
         self._driver: ControllerDriver | None = None

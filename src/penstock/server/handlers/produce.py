@@ -64,9 +64,10 @@ def handle(
     acks = request.acks
     response = ProduceResponse()
     pending: _Pending = []
+    refused: list[ErrorCode] = []
     now = broker.clock.now()
     for topic in request.topic_data:
-        answers = _append_topic(broker, call, request, topic, now, pending)
+        answers = _append_topic(broker, call, request, topic, now, pending, refused)
         response.responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -77,7 +78,7 @@ def handle(
         return None
     if pending:
         return _wait(broker, call, request.timeout_ms, pending, response)
-    return point_at_leader(broker, call, response)
+    return point_at_leader(broker, call, response) if refused else response
 
 
 def _append_topic(
@@ -87,6 +88,7 @@ def _append_topic(
     topic: TopicProduceData,
     now: int,
     pending: _Pending,
+    refused: list[ErrorCode],
 ) -> list[PartitionProduceResponse]:
     answers: list[PartitionProduceResponse] = []
     acks = request.acks
@@ -100,6 +102,7 @@ def _append_topic(
         if partition is None:
             error = broker.why_not_hosted(topic.topic_id if by_id else topic.name, index)
             answers.append(PartitionProduceResponse(index=index, error_code=error, base_offset=-1))
+            refused.append(error)
             continue
         records = item.records or _NOTHING
         result = _refusal(call, acks, partition, records) or partition.append(records, now)
@@ -108,6 +111,7 @@ def _append_topic(
                 # Without an id there is nothing that could allow a transaction.
                 result = Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             answers.append(_refused(index, partition, result))
+            refused.append(result.error)
             continue
         answer = PartitionProduceResponse(
             index=index,
