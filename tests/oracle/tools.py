@@ -40,8 +40,9 @@ class Tools:
         request = b" ".join(base64.b64encode(word.encode()) for word in (name, *arguments))
         process.stdin.write(request + b"\n")
         process.stdin.flush()
-        ready, _, _ = select.select([process.stdout], [], [], seconds_max)
-        if not ready:
+        answered = select.poll()  # not select(), which knows no descriptor above 1023
+        answered.register(process.stdout, select.POLLIN)
+        if not answered.poll(seconds_max * 1000):
             self.close()
             raise TimeoutError(f"{name} {' '.join(arguments)} took more than {seconds_max} s")
         answer = process.stdout.readline().split()
