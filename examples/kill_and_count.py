@@ -64,7 +64,12 @@ def write(broker: Broker, ledger: Ledger) -> None:
 def count(broker: Broker) -> Counter[bytes]:
     """Read the topic from its beginning to its end."""
     consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "demo", "log_level": 0}
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "demo",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
     )
     _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=10)
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
