@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 Outcome = TypeVar("Outcome")
 
-WORKERS_MAX = 8  # they wait for disks, which is why they may outnumber the cores
+WORKERS_MAX = 16  # they wait for disks, which is why they may outnumber the cores
 
 
 class Workers(Protocol):
