@@ -11,7 +11,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from penstock.net.framing import FrameAssembly, FrameError, frame_length
 from penstock.net.outbox import Outbox, Part
@@ -76,7 +76,6 @@ class Connection(asyncio.BufferedProtocol):
         "last_active",
         "listener_name",
         "peer",
-        "session",
         "transport",
     )
 
@@ -94,8 +93,6 @@ class Connection(asyncio.BufferedProtocol):
         self.listener_name = listener.name
         self.last_active = 0.0
         self.peer: tuple[str, int] = ("", 0)
-        self.session: dict[str, Any] = {}
-        """What the service wants to remember of this client."""
 
     # -- asyncio's side ---------------------------------------------------------------------
 

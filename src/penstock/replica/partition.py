@@ -91,7 +91,6 @@ class Partition:
         "index",
         "internal",
         "isr",
-        "isr_min",
         "leader",
         "leader_epoch",
         "leading",
@@ -103,14 +102,11 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(
-        self, node_id: NodeId, log: Log, high_watermark: int, isr_min: int, syncs: SyncQueue
-    ) -> None:
+    def __init__(self, node_id: NodeId, log: Log, high_watermark: int, syncs: SyncQueue) -> None:
         self.node_id = node_id
         self.topic = log.topic
         self.topic_id = log.topic_id
         self.internal = log.topic in INTERNAL_TOPICS
-        self.isr_min = isr_min
         self.offline = False
         self.index = log.partition
         self.log = log
@@ -169,10 +165,9 @@ class Partition:
         self.offline = True
         self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def reconfigure(self, config: LogConfig, isr_min: int) -> None:
+    def reconfigure(self, config: LogConfig) -> None:
         """Take on a changed topic configuration from the next batch on."""
         self.log.config = config
-        self.isr_min = isr_min
         self._follow_config(config)
 
     def _follow_config(self, config: LogConfig) -> None:

@@ -151,7 +151,6 @@ class Reconciler:
             broker.node_id,
             found,
             self._high_watermarks.pop(key, found.start),
-            config.min_insync_replicas,
             self._commits,
         )
         broker.hosted[key] = partition
@@ -214,7 +213,7 @@ class Reconciler:
             for index in topic.partitions:
                 partition = broker.hosted_by_id.get((topic.id, index))
                 if partition is not None:
-                    partition.reconfigure(config, config.min_insync_replicas)
+                    partition.reconfigure(config)
 
 
 async def settle(reconciler: Reconciler) -> None:

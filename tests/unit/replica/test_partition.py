@@ -58,7 +58,7 @@ def syncs() -> Syncs:
 
 def leading(store: LogStore, syncs: Syncs, **config: object) -> Partition:
     log = store.create("t", 0, TOPIC_ID, LogConfig(**config))  # type: ignore[arg-type]
-    partition = Partition(NODE, log, 0, 1, syncs)
+    partition = Partition(NODE, log, 0, syncs)
     partition.lead(0, (NODE,), (NODE,))
     return partition
 
@@ -193,7 +193,7 @@ async def test_a_retry_after_a_crash_is_answered_when_the_first_try_is_durable(
     before = leading(store, syncs, flush_messages=1)
     data = batch(producer_id=7, producer_epoch=0, base_sequence=0)
     append(before, data)  # and the process ends before the sync
-    after = Partition(NODE, before.log, 0, 1, syncs)
+    after = Partition(NODE, before.log, 0, syncs)
     after.lead(1, (NODE,), (NODE,))
     assert append(after, data) == Appended(0, 1, NOON, 0)
     assert after.high_watermark == 0
@@ -345,5 +345,5 @@ def test_a_reader_learns_where_its_log_parted_from_the_leaders(
 
 def test_the_watermark_of_a_restart_is_kept_within_the_log(store: LogStore, syncs: Syncs) -> None:
     log = store.create("t", 0, TOPIC_ID, LogConfig())
-    assert Partition(NODE, log, 99, 1, syncs).high_watermark == 0
-    assert Partition(NODE, log, -1, 1, syncs).high_watermark == 0
+    assert Partition(NODE, log, 99, syncs).high_watermark == 0
+    assert Partition(NODE, log, -1, syncs).high_watermark == 0

@@ -130,7 +130,8 @@ def _refusal(call: Call, acks: int, partition: Partition, records: memoryview) -
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.internal and call.client_id != ADMIN_CLIENT_ID:
         return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if acks == -1 and len(partition.isr) < partition.isr_min and partition.leading:
+    isr_min = partition.log.config.min_insync_replicas
+    if acks == -1 and len(partition.isr) < isr_min and partition.leading:
         return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     if partition.offline:
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
