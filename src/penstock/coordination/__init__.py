@@ -1,4 +1,7 @@
 """Coordinators of groups, shares and transactions over one runtime.
 
-Pure machines; the runtime appends and replays. Nothing is built here yet.
+A coordinator is a topic of its own, and each of the topic's partitions a shard with its own
+machine. This room owns the runtime (`runtime`), which appends what machines decide, replays what
+was appended, and releases replies when they are committed; and the pure machines in `group/` and
+`txn/`. It never touches a socket. Enter at `runtime`; `effects` says what a machine may ask for.
 """

@@ -22,6 +22,7 @@ from penstock.records.batch import (
     patch_base,
     read_head,
 )
+from penstock.records.builder import end_txn_batch
 from penstock.records.deep import RecordRules, looks_inside, rules_for, validate
 from penstock.records.deep import Refused as RecordsRefused
 from penstock.storage.aborted import aborted_in
@@ -56,6 +57,18 @@ class Refused(NamedTuple):
     record_errors: tuple[tuple[int, str], ...] = ()
 
 
+class Unverified(NamedTuple):
+    """A producer's first batch of a transaction: its coordinator must say that it takes part.
+
+    The guard is given back with the batch. A marker that comes between voids it: what the
+    coordinator said was about a transaction that has ended since.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    guard: object
+
+
 class Readable(NamedTuple):
     """What a reader gets: a slice, or nothing yet, and how far the partition has come."""
 
@@ -84,6 +97,7 @@ class Partition:
     __slots__ = (
         "_by_head",
         "_commits",
+        "_guards",
         "_rules",
         "_sync_queue",
         "_synced",
@@ -120,6 +134,7 @@ class Partition:
         self._sync_queue = syncs
         self._waiters: set[Waiter] = set()
         self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
+        self._guards: dict[int, object] = {}
         self._follow_config(log.config)
 
     def __str__(self) -> str:
@@ -190,7 +205,9 @@ class Partition:
 
     # -- writing ----------------------------------------------------------------------------
 
-    def append(self, records: memoryview, now: int) -> Appended | Refused:
+    def append(
+        self, records: memoryview, now: int, guard: object = None
+    ) -> Appended | Refused | Unverified:
         """Append one batch from a producer, in its own buffer, as the leader."""
         if not self.leading:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -199,12 +216,14 @@ class Partition:
         head = check_batch(records, 0, len(records), config.message_max_bytes)
         if not isinstance(head, BatchHead):
             return Refused(head)
-        if head.attributes & TRANSACTIONAL:
-            # Nobody could end this transaction, and it would hold back every committed reader.
-            return Refused(ErrorCode.INVALID_TXN_STATE, "This node has no transaction coordinator")
+        transactional = head.attributes & TRANSACTIONAL
         if head.producer_id >= 0:
             verdict = log.producers.check(
-                head.producer_id, head.producer_epoch, head.base_sequence, head.last_sequence
+                head.producer_id,
+                head.producer_epoch,
+                head.base_sequence,
+                head.last_sequence,
+                transactional != 0,
             )
             if isinstance(verdict, Duplicate):
                 return Appended(
@@ -212,12 +231,23 @@ class Partition:
                 )
             if verdict is not None:
                 return Refused(verdict)
+        if transactional:
+            unverified = self._verify(head, guard)
+            if unverified is not None:
+                return unverified
         append_time = -1
         if not self._by_head or head.max_timestamp - now > config.timestamp_after_max_ms:
             looked = self._look_inside(records, head, now)
             if isinstance(looked, Refused):
                 return looked
             records, head, append_time = looked
+        return self._write(records, head, now, append_time)
+
+    def _write(
+        self, records: memoryview, head: BatchHead, now: int, append_time: int
+    ) -> Appended | Refused:
+        """Put a checked batch at the end of the log, and move on what depends on that."""
+        log = self.log
         base = log.end
         patch_base(records, 0, base, self.leader_epoch)
         try:
@@ -225,12 +255,87 @@ class Partition:
         except OSError as problem:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"The batch was not written: {problem}")
         end = log.end
-        if end - log.recovery_point >= config.flush_messages:
+        if end - log.recovery_point >= log.config.flush_messages:
             self._request_sync(end)
         else:
             self._synced = end
         self._advance(len(records))
         return Appended(base, end, append_time, log.start)
+
+    def append_own(self, batch: bytearray, now: int) -> Appended | Refused:
+        """Append a batch that this node made itself: a coordinator's records."""
+        refused = self._may_append_own()
+        if refused is not None:
+            return refused
+        if len(batch) > self.log.config.message_max_bytes:
+            return Refused(ErrorCode.MESSAGE_TOO_LARGE)
+        head = read_head(batch)
+        producer = self.log.producers.by_id.get(head.producer_id)
+        if producer is not None and head.producer_epoch < producer.epoch:
+            return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+        return self._write(memoryview(batch), head, now, -1)
+
+    def _may_append_own(self) -> Refused | None:
+        if self.offline:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
+        if not self.leading:
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if len(self.isr) < self.log.config.min_insync_replicas:
+            return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return None
+
+    # -- transactions -----------------------------------------------------------------------
+
+    def _verify(self, head: BatchHead, guard: object) -> Unverified | None:
+        """None if the batch belongs to a transaction that is known to include this partition."""
+        producer_id = head.producer_id
+        producer = self.log.producers.by_id.get(producer_id)
+        if (
+            producer is not None
+            and producer.txn_first_offset >= 0
+            and producer.epoch == head.producer_epoch
+        ):
+            return None
+        if guard is not None and self._guards.get(producer_id) is guard:
+            del self._guards[producer_id]
+            return None
+        made = self._guards.setdefault(producer_id, object())
+        return Unverified(producer_id, head.producer_epoch, made)
+
+    def drop_guard(self, unverified: Unverified) -> None:
+        """The coordinator said no, or nothing: the batch will not come back."""
+        if self._guards.get(unverified.producer_id) is unverified.guard:
+            del self._guards[unverified.producer_id]
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        is_commit: bool,
+        now: int,
+        epoch_must_rise: bool = False,
+    ) -> Appended | Refused:
+        """End a producer's transaction on this partition, as its coordinator decided."""
+        refused = self._may_append_own()
+        if refused is not None:
+            return refused
+        error = self.log.producers.check_marker(
+            producer_id, producer_epoch, coordinator_epoch, epoch_must_rise
+        )
+        if error is not None:
+            return Refused(error)
+        self._guards.pop(producer_id, None)
+        batch = bytearray(
+            end_txn_batch(
+                is_commit=is_commit,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=coordinator_epoch,
+                timestamp=now,
+            )
+        )
+        return self._write(memoryview(batch), read_head(batch), now, -1)
 
     def _look_inside(
         self, records: memoryview, head: BatchHead, now: int

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
+from penstock.server.coordinators import Coordinators
 from penstock.server.fetch_sessions import FetchSessions
 from penstock.server.log_moves import LogMoves
 from penstock.server.producer_ids import ProducerIds
@@ -96,6 +97,7 @@ class Broker:
         )
         self.producer_ids = ProducerIds(controller, self.node_id, lambda: self.epoch)
         self.log_moves = LogMoves(self)
+        self.coordinators = Coordinators(self)
         self._reconciler = Reconciler(self, commits)
 
     @property
@@ -110,6 +112,7 @@ class Broker:
         """Become what a newly committed image says."""
         self.image = image
         self._reconciler.apply(image, delta)
+        self.coordinators.on_image(image, delta)
 
     def on_directory_offline(
         self, directory: LogDirectory, partitions: list[TopicPartition]
@@ -120,6 +123,7 @@ class Broker:
             partition = self.hosted.get(key)
             if partition is not None:
                 partition.go_offline()
+                self.coordinators.lose(partition)
 
     def set_aside_strays(self) -> None:
         """Once, after the first image: logs that the metadata does not know are moved away."""
@@ -134,9 +138,10 @@ class Broker:
         await settle(self._reconciler)
 
     def release_parked(self) -> None:
-        """Answer everybody who waits for more to read with what there is: the node stops."""
+        """Answer everybody who waits, with what there is: the node stops."""
         for partition in self.hosted.values():
             partition.release_readers()
+        self.coordinators.close()
 
     # -- finding partitions ------------------------------------------------------------------
 

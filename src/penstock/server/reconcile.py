@@ -130,7 +130,9 @@ class Reconciler:
             partition = self._open(topic, index, state)
         if state.leader == broker.node_id:
             partition.lead(state.leader_epoch, state.isr, state.replicas)
+            broker.coordinators.lead(partition)
         else:
+            broker.coordinators.lose(partition)
             partition.step_down(state.leader_epoch, state.leader)
 
     def _open(self, topic: TopicImage, index: int, state: PartitionImage) -> Partition:
@@ -180,6 +182,7 @@ class Reconciler:
         key = TopicPartition(partition.topic, index)
         if broker.hosted.get(key) is partition:
             del broker.hosted[key]
+        broker.coordinators.lose(partition)
         partition.leading = False
         partition.release_all(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if broker.store.logs.get(key) is partition.log:  # else it went with its directory

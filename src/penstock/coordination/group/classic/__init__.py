@@ -1,0 +1,1 @@
+"""Classic groups: members join, one of them assigns, all of them sync."""

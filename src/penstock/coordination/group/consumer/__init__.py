@@ -1,0 +1,1 @@
+"""Consumer groups (KIP-848): members say what they want, the coordinator assigns."""

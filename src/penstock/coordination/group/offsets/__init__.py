@@ -1,0 +1,1 @@
+"""What groups have committed, kept until nobody can want it any more."""

@@ -1,0 +1,12 @@
+"""How a name finds its shard: by the hash of a Java string, or clients would be sent elsewhere."""
+
+from __future__ import annotations
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode`: over UTF-16 units, in 32 bits with a sign."""
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        code = (code * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return code - (1 << 32) if code >> 31 else code

@@ -1,0 +1,323 @@
+"""The runtime under all coordinators: shards that decide, append, replay and answer.
+
+A shard is a partition of the coordinator's topic. Whoever leads the partition loads the shard and
+coordinates what hashes to it; whoever loses the lead forgets it. A request becomes a step of the
+shard's machine. Deciding, appending and replaying happen without a pause, so steps are serial. A
+reply leaves when all that its step could have seen is committed: no answer, not even a read, ever
+tells of something that a new leader might not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from penstock.coordination.effects import Effects, Moment, Shard, Step
+from penstock.coordination.keys import java_hash
+from penstock.coordination.loading import Abandoned, ShardLoader
+from penstock.coordination.tickets import OpenTicket
+from penstock.coordination.timers import Timers
+from penstock.coordination.writing import append_records
+from penstock.model.errors import ErrorCode
+from penstock.replica.partition import Refused
+
+if TYPE_CHECKING:
+    from penstock.platform.clock import Clock
+    from penstock.platform.workers import Workers
+    from penstock.protocol.message import Message
+    from penstock.protocol.record_frames import CoordinatorFrames
+    from penstock.replica.partition import Partition
+
+log = logging.getLogger("penstock.coordination")
+
+S = TypeVar("S", bound=Shard)
+
+TICKETS_MAX = 200_000
+"""Requests that may wait in all the shards of a coordinator."""
+
+_AS_COORDINATOR = {
+    # What the log says, as clients of a coordinator understand it.
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class _Seat(Generic[S]):
+    """One led partition with its shard, from the first record loaded to the lead's loss."""
+
+    __slots__ = ("active", "end", "epoch", "partition", "shard", "tickets", "timers")
+
+    def __init__(self, partition: Partition, shard: S, timers: Timers) -> None:
+        self.partition = partition
+        self.epoch = partition.leader_epoch
+        self.shard = shard
+        self.timers = timers
+        self.active = False
+        self.end = 0
+        """Everything below was replayed."""
+        self.tickets: set[OpenTicket] = set()
+
+
+class Runtime(Generic[S]):
+    """The shards of one coordinator that this node leads."""
+
+    def __init__(
+        self,
+        topic: str,
+        frames: CoordinatorFrames,
+        make_shard: Callable[[int], S],
+        clock: Clock,
+        workers: Workers,
+        load_bytes: int = 5 * 1024 * 1024,
+        on_errand: Callable[[int, Any], None] | None = None,
+    ) -> None:
+        self.topic = topic
+        self._frames = frames
+        self._make_shard = make_shard
+        self._clock = clock
+        self._workers = workers
+        self._load_bytes = load_bytes
+        self._on_errand = on_errand
+        self._seats: dict[int, _Seat[S]] = {}
+        self._loads: set[asyncio.Task[None]] = set()
+        self._image: Any = None
+        self.partitions = 0
+        """Of the topic; 0 while it does not exist."""
+
+    # -- leading and losing -----------------------------------------------------------------------
+
+    def lead(self, partition: Partition) -> None:
+        """This node leads a partition of the topic: load its shard, unless it is loaded."""
+        index = partition.index
+        seat = self._seats.get(index)
+        if seat is not None:
+            if seat.epoch == partition.leader_epoch and seat.partition is partition:
+                return
+            self.lose(index)
+        timers = Timers(self._clock, lambda key: self._on_timer(index, key))
+        seat = self._seats[index] = _Seat(partition, self._make_shard(index), timers)
+        if partition.log.end == partition.log.start:
+            self._activate(seat)  # nothing to load: the coordinator is there at once
+            return
+        task = asyncio.get_running_loop().create_task(self._load(seat))
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+
+    def lose(self, index: int) -> None:
+        """This node no longer leads the partition: forget its shard."""
+        seat = self._seats.pop(index, None)
+        if seat is not None:
+            self._vacate(seat, ErrorCode.NOT_COORDINATOR)
+
+    def close(self) -> None:
+        """The node stops: whoever waits is told to look for another coordinator."""
+        for index in list(self._seats):
+            self.lose(index)
+
+    def _vacate(self, seat: _Seat[S], error: ErrorCode) -> None:
+        seat.active = False
+        seat.timers.cancel_all()
+        for ticket in list(seat.tickets):
+            ticket.refuse(error)
+
+    async def _load(self, seat: _Seat[S]) -> None:
+        index, begun = seat.partition.index, self._clock.monotonic()
+        wanted = lambda: self._seats.get(index) is seat  # noqa: E731
+        loader = ShardLoader(
+            seat.partition.log, seat.shard, self._frames, self._workers, self._load_bytes, wanted
+        )
+        try:
+            await loader.load()
+        except Abandoned:
+            return
+        except Exception:
+            # The shard stays in its seat, loading for ever: clients are told to wait, nothing is
+            # answered from half a state, and the other shards go on.
+            log.exception("cannot load %s; what it coordinates is not available", seat.partition)
+            return
+        took = self._clock.monotonic() - begun
+        log.info("loaded %s: %d records in %d ms", seat.partition, loader.records, took)
+        self._activate(seat)
+
+    def _activate(self, seat: _Seat[S]) -> None:
+        seat.end = seat.partition.log.end
+        seat.active = True
+        self._step(seat, seat.shard.on_loaded)
+        if self._image is not None:
+            self._tell(seat, self._image, None)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def index_of(self, key: str) -> int:
+        """The shard that a group's or a transaction's name belongs to; -1 without a topic."""
+        if not self.partitions:
+            return -1
+        code = java_hash(key)
+        return (0 if code == -(1 << 31) else abs(code)) % self.partitions
+
+    def call(self, key: str, step: Step, refuse: Callable[[ErrorCode], Message]) -> Any:
+        """The response to a request about `key`: at once, or as a future if it has to wait."""
+        return self.call_shard(self.index_of(key), step, refuse)
+
+    def call_shard(self, index: int, step: Step, refuse: Callable[[ErrorCode], Message]) -> Any:
+        """The same for a shard by its number."""
+        seat = self._seats.get(index)
+        if seat is None or not seat.active:
+            return refuse(self._why_not(seat))
+        if len(seat.tickets) * len(self._seats) >= TICKETS_MAX:
+            return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        ticket = OpenTicket(refuse)
+        self._step(seat, lambda at, out: step(seat.shard, at, out, ticket), ticket)
+        if ticket.response is not None:
+            return ticket.response
+        seat.tickets.add(ticket)
+        return ticket.wait(seat.tickets.discard)
+
+    def _why_not(self, seat: _Seat[S] | None) -> ErrorCode:
+        if seat is None:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def shards(self) -> list[tuple[int, S]]:
+        """Those that are loaded, for answers that list what this node coordinates."""
+        return [(index, seat.shard) for index, seat in self._seats.items() if seat.active]
+
+    @property
+    def loading(self) -> bool:
+        """Whether some shard is not loaded yet: lists are not whole then."""
+        return any(not seat.active for seat in self._seats.values())
+
+    def on_image(self, image: Any, delta: Any) -> None:
+        """The cluster's metadata changed: machines that heed it get a step."""
+        self._image = image
+        topic = image.topics.by_name.get(self.topic)
+        self.partitions = 0 if topic is None else len(topic.partitions)
+        for seat in list(self._seats.values()):
+            if seat.active:
+                self._tell(seat, image, delta)
+
+    def _tell(self, seat: _Seat[S], image: Any, delta: Any) -> None:
+        self._step(seat, lambda at, out: seat.shard.on_image(image, delta, at, out))
+
+    def end_transaction(self, index: int, append: Callable[[], Any], ended: Any) -> Any:
+        """Append a marker to a shard's partition, and let the shard know if it was taken.
+
+        `ended` is (producer id, producer epoch, whether it commits).
+        """
+        seat = self._seats.get(index)
+        if seat is None or not seat.active:
+            return Refused(self._why_not(seat))
+        result = append()
+        if not isinstance(result, Refused):
+            seat.shard.replay_end_txn(*ended)
+            seat.end = seat.partition.log.end
+        return result
+
+    # -- steps ------------------------------------------------------------------------------------
+
+    def _on_timer(self, index: int, key: Hashable) -> None:
+        seat = self._seats.get(index)
+        if seat is not None and seat.active:
+            self._step(seat, lambda at, out: seat.shard.on_timer(key, at, out))
+
+    def _step(
+        self,
+        seat: _Seat[S],
+        act: Callable[[Moment, Effects], None],
+        ticket: OpenTicket | None = None,
+    ) -> None:
+        """Decide, append, replay; then let the effects out, now or when they are committed."""
+        clock = self._clock
+        at = Moment(clock.now(), clock.monotonic())
+        out = Effects()
+        try:
+            act(at, out)
+        except Exception:
+            # Our own fault, before anything was decided: this request fails, the shard goes on.
+            log.exception("a step of %s failed", seat.partition)
+            if ticket is not None:
+                ticket.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        if out.records:
+            taken, refused = append_records(seat.partition, self._frames, out, at.wall)
+            if not self._replay(seat, out, taken):
+                return
+            if refused is not None:
+                self._undo(seat, out, refused)
+                return
+        for key in out.cancelled:
+            seat.timers.cancel(key)
+        for key, due in out.timers.items():
+            seat.timers.set(key, due)
+        if out.replies or out.errands:
+            self._release_when_committed(seat, out)
+
+    def _replay(self, seat: _Seat[S], out: Effects, taken: int) -> bool:
+        producer_id = -1 if out.producer is None else out.producer.id
+        offset = seat.partition.log.end - taken
+        try:
+            for record in out.records[:taken]:
+                seat.shard.replay(offset, record.key, record.value, producer_id)
+                offset += 1
+        except Exception:
+            # The log says one thing and the machine another: only loading it anew helps.
+            log.exception("%s cannot replay its own records and is loaded again", seat.partition)
+            partition = seat.partition
+            for ticket, _ in out.replies:
+                _open(ticket).refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            self.lose(partition.index)
+            self.lead(partition)
+            return False
+        seat.end = offset
+        return True
+
+    def _undo(self, seat: _Seat[S], out: Effects, refused: Refused) -> None:
+        error = _AS_COORDINATOR.get(refused.error, refused.error)
+        log.warning("%s does not take records: %s", seat.partition, refused.error.name)
+        for ticket, _ in out.replies:
+            _open(ticket).refuse(error)
+        if out.undo is not None:
+            amends = Effects()
+            out.undo(error, amends)
+            for key in amends.cancelled:
+                seat.timers.cancel(key)
+            for key, due in amends.timers.items():
+                seat.timers.set(key, due)
+            for ticket, response in amends.replies:
+                _open(ticket).answer(response)
+
+    def _release_when_committed(self, seat: _Seat[S], out: Effects) -> None:
+        partition = seat.partition
+        if partition.high_watermark >= seat.end:
+            self._release(seat, out)
+            return
+        committed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        committed.add_done_callback(lambda done: self._on_commit(seat, out, done.result()))
+        partition.await_commit(seat.end, committed)
+
+    def _on_commit(self, seat: _Seat[S], out: Effects, error: ErrorCode) -> None:
+        if error:
+            for ticket, _ in out.replies:
+                _open(ticket).refuse(_AS_COORDINATOR.get(error, error))
+        else:
+            self._release(seat, out)
+
+    def _release(self, seat: _Seat[S], out: Effects) -> None:
+        for ticket, response in out.replies:
+            _open(ticket).answer(response)
+        if self._on_errand is not None:
+            for errand in out.errands:
+                self._on_errand(seat.partition.index, errand)
+
+
+def _open(ticket: Any) -> OpenTicket:
+    assert isinstance(ticket, OpenTicket)
+    return ticket

@@ -1,0 +1,58 @@
+"""The coordinators of a broker: runtimes of groups and transactions over its own partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.coordination.group.settings import GroupSettings
+from penstock.coordination.group.shard import GroupShard
+from penstock.coordination.runtime import Runtime
+from penstock.protocol.record_frames import GROUP
+
+if TYPE_CHECKING:
+    from penstock.metadata.delta import MetadataDelta
+    from penstock.metadata.image import MetadataImage
+    from penstock.replica.partition import Partition
+    from penstock.server.broker import Broker
+
+GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+
+class Coordinators:
+    """Leads and loses shards as the broker leads and loses partitions of internal topics."""
+
+    def __init__(self, broker: Broker) -> None:
+        config = broker.config
+        settings = GroupSettings.of(config)
+        self.groups: Runtime[GroupShard] = Runtime(
+            GROUPS_TOPIC,
+            GROUP,
+            lambda index: GroupShard(index, settings, broker.chance),
+            broker.clock,
+            broker.workers,
+            config.get_int("offsets.load.buffer.size"),
+        )
+        self._by_topic: dict[str, Runtime[Any]] = {GROUPS_TOPIC: self.groups}
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """After the broker has become what the image says."""
+        for runtime in self._by_topic.values():
+            runtime.on_image(image, delta)
+
+    def lead(self, partition: Partition) -> None:
+        """The broker leads a partition, perhaps one that it led before."""
+        runtime = self._by_topic.get(partition.topic)
+        if runtime is not None:
+            runtime.lead(partition)
+
+    def lose(self, partition: Partition) -> None:
+        """The broker no longer leads a partition, or it is gone."""
+        runtime = self._by_topic.get(partition.topic)
+        if runtime is not None:
+            runtime.lose(partition.index)
+
+    def close(self) -> None:
+        """The node stops."""
+        for runtime in self._by_topic.values():
+            runtime.close()
