@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.model import Case, Row, Scale
+from bench.pages import back_free_pages
 from tests.oracle import apache
 from tests.oracle.nodes import ApacheNode, Node, PenstockNode
 
@@ -64,6 +65,7 @@ class Runner:
     def _measure(self, case: Case, number: int, target: str, node: Node) -> None:
         # What the case before left to be written back would be waited for in this one.
         os.sync()
+        back_free_pages(tempfile.gettempdir())
         begin = time.monotonic()
         measures = case.run(node, self.scale)
         for name, value in measures.items():
