@@ -6,6 +6,7 @@ operators use. Nothing of them enters the repository.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ _ARTIFACTS = (
     ("org.apache.kafka", "kafka_2.13", VERSION),
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.apache.kafka", "kafka-shell", VERSION),
+    ("org.apache.kafka", "kafka-streams", VERSION),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
     ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),
     ("org.apache.logging.log4j", "log4j-1.2-api", LOG4J_VERSION),
@@ -58,7 +60,7 @@ def missing() -> str | None:
     """Why Apache Kafka cannot run on this machine, or None if it can."""
     if shutil.which("java") is None:
         return "no java on PATH (a JDK 17 or later)"
-    if not (home() / "complete").exists() and shutil.which("mvn") is None:
+    if not _complete() and shutil.which("mvn") is None:
         return "no mvn on PATH, which fetches Apache Kafka's jars"
     return None
 
@@ -66,9 +68,24 @@ def missing() -> str | None:
 def install() -> Path:
     """Fetch the jars unless they are there, and return the folder that holds them."""
     target = home()
-    if (target / "complete").exists():
+    if _complete():
         return target
     target.mkdir(parents=True, exist_ok=True)
+    # Test processes start side by side: one fetches, the others wait for it.
+    with open(target / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _complete():
+            _fetch(target)
+    return target
+
+
+def _complete() -> bool:
+    """Whether all that is asked for today was fetched: the marker holds what was asked for."""
+    marker = home() / "complete"
+    return marker.exists() and marker.read_text() == _pom()
+
+
+def _fetch(target: Path) -> None:
     (target / "pom.xml").write_text(_pom())
     (target / "log4j2.properties").write_text(_LOGGING)
     subprocess.run(
@@ -79,8 +96,7 @@ def install() -> Path:
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     # Written last: an interrupted fetch is done again, never trusted.
-    (target / "complete").touch()
-    return target
+    (target / "complete").write_text(_pom())
 
 
 def java(
