@@ -10,3 +10,10 @@ def java_hash(text: str) -> int:
     for at in range(0, len(units), 2):
         code = (code * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
     return code - (1 << 32) if code >> 31 else code
+
+
+def shard_of(key: str, shards: int) -> int:
+    """The shard that a name belongs to, of so many."""
+    code = java_hash(key)
+    # Java has no positive counterpart of its least integer, and Kafka takes zero for it.
+    return (0 if code == -(1 << 31) else abs(code)) % shards

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.coordination.effects import Effects, Moment, Shard, Step
-from penstock.coordination.keys import java_hash
+from penstock.coordination.keys import shard_of
 from penstock.coordination.loading import Abandoned, ShardLoader
 from penstock.coordination.tickets import OpenTicket
 from penstock.coordination.timers import Timers
@@ -158,10 +158,7 @@ class Runtime(Generic[S]):
 
     def index_of(self, key: str) -> int:
         """The shard that a group's or a transaction's name belongs to; -1 without a topic."""
-        if not self.partitions:
-            return -1
-        code = java_hash(key)
-        return (0 if code == -(1 << 31) else abs(code)) % self.partitions
+        return shard_of(key, self.partitions) if self.partitions else -1
 
     def call(self, key: str, step: Step, refuse: Callable[[ErrorCode], Message]) -> Any:
         """The response to a request about `key`: at once, or as a future if it has to wait."""
