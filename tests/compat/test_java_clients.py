@@ -1,0 +1,263 @@
+"""Apache's Java consumer in groups of all kinds, with members that come, go and are killed."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.java.ownership import owned_twice, owners
+from tests.compat.java.programs import Event, Program, wait_until
+from tests.oracle.nodes import Node
+
+pytestmark = pytest.mark.java
+
+PARTITIONS = 12
+SETTLE_SECONDS_MAX = 60
+# A dead member is missed after this time. A shorter one would fence members of a busy machine.
+SESSION_MS = 6000
+
+CLASSIC = ("group.protocol=classic", f"session.timeout.ms={SESSION_MS}",
+           "heartbeat.interval.ms=500")  # fmt: skip
+_ASSIGNOR = "partition.assignment.strategy=org.apache.kafka.clients.consumer."
+RANGE = (*CLASSIC, f"{_ASSIGNOR}RangeAssignor")
+COOPERATIVE = (*CLASSIC, f"{_ASSIGNOR}CooperativeStickyAssignor")
+NEW = ("group.protocol=consumer",)
+
+PROTOCOLS = {"range": RANGE, "cooperative-sticky": COOPERATIVE, "consumer": NEW}
+
+
+@pytest.fixture(scope="module")
+def node(target: type[Node], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A broker that misses members of the new protocol as soon as those of the classic one."""
+    config = {
+        "group.consumer.session.timeout.ms": str(SESSION_MS),
+        "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+    }
+    with target(tmp_path_factory.mktemp("node"), config=config) as running:
+        yield running
+
+
+class Stream:
+    """A producer that goes on as long as a test does: number after number, to all partitions."""
+
+    def __init__(self, node: Node, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+            made.result(30)
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 5})
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._produce)
+        self._failures: list[KafkaError] = []
+        self.sent = 0
+
+    def __enter__(self) -> Stream:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Send no more, and have all that was sent acknowledged."""
+        self._ended.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+        assert self._failures == []
+
+    def _produce(self) -> None:
+        while not self._ended.wait(0.02):
+            for partition in range(PARTITIONS):
+                self._producer.produce(
+                    self._topic, str(self.sent), partition=partition, on_delivery=self._delivered
+                )
+                self.sent += 1
+            self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failures.append(error)
+
+
+class Crew:
+    """The members of one group, in JVMs that can be killed apart from each other."""
+
+    def __init__(self, node: Node, topic: str, folder: Path, settings: tuple[str, ...]) -> None:
+        self._arguments = (
+            topic, f"bootstrap.servers={node.bootstrap}", f"group.id=group-{topic}",
+            "auto.offset.reset=earliest", "enable.auto.commit=false", *settings,
+        )  # fmt: skip
+        self._folder = folder
+        self._programs: dict[str, Program] = {}
+        self._members: dict[str, list[str]] = {}
+        self._past: list[Event] = []
+        self.killed: dict[str, float] = {}
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for jvm in list(self._programs):
+            self.kill(jvm)
+
+    def start(self, jvm: str, member: str, *settings: str) -> None:
+        if jvm not in self._programs:
+            self._programs[jvm] = Program(
+                "Members.java", *self._arguments, output=self._folder / f"{jvm}.log"
+            )
+        self._programs[jvm].tell("start", member, *settings)
+        self._members.setdefault(jvm, []).append(member)
+
+    def stop(self, jvm: str, member: str) -> None:
+        """Have the member leave in peace, and wait until it has."""
+        before = self._closed(member)
+        self._programs[jvm].tell("stop", member)
+        self._members[jvm].remove(member)
+        self._wait(lambda: self._closed(member) > before, f"{member} closes")
+
+    def kill(self, jvm: str) -> None:
+        """kill -9 for all members in one JVM."""
+        program = self._programs.pop(jvm)
+        moment = program.kill()
+        self._past += program.events
+        self.killed |= dict.fromkeys(self._members.pop(jvm), moment)
+
+    @property
+    def events(self) -> list[Event]:
+        return self._past + [
+            event for program in self._programs.values() for event in list(program.events)
+        ]
+
+    def owners(self) -> dict[int, str]:
+        return owners(self.events, self.killed)
+
+    def settle(self, *members: str) -> None:
+        """Wait until exactly these members own all partitions, shared evenly."""
+        share = PARTITIONS // len(members)
+
+        def settled() -> bool:
+            owned = Counter(self.owners().values())
+            return owned.keys() == set(members) and set(owned.values()) == {share}
+
+        self._wait(settled, f"{members} own {share} partitions each")
+
+    def consumed(self) -> set[int]:
+        return {
+            value
+            for event in self.events
+            if event["event"] == "consumed"
+            for value in event["values"]
+        }
+
+    def wait_for_progress(self, stream: Stream) -> None:
+        """Wait until records that were sent from now on are read, out of each partition."""
+        fresh = range(stream.sent + PARTITIONS, stream.sent + 2 * PARTITIONS)
+        self._wait(lambda: self.consumed().issuperset(fresh), f"{fresh} are consumed")
+
+    def wait_for_all(self, stream: Stream) -> None:
+        everything = set(range(stream.sent))
+        self._wait(lambda: self.consumed() >= everything, "every record is consumed")
+
+    def check(self) -> None:
+        assert owned_twice(self.events, self.killed) == []
+        assert [event for event in self.events if event["event"] == "failed"] == []
+
+    def _closed(self, member: str) -> int:
+        return sum(
+            event["event"] == "closed" and event["member"] == member for event in self.events
+        )
+
+    def _wait(self, holds: Callable[[], bool], what: str) -> None:
+        def complaints() -> str:
+            said = [f"owners: {self.owners()}"]
+            said += [program.complaints() for program in self._programs.values()]
+            return "\n".join(said)
+
+        wait_until(holds, what, SETTLE_SECONDS_MAX, complaints)
+
+
+@pytest.mark.parametrize("settings", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_a_group_shares_all_partitions_whoever_joins_leaves_or_is_killed(
+    node: Node, topic: str, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    with Stream(node, topic) as stream, Crew(node, topic, tmp_path, settings) as crew:
+        crew.start("stays", "a")
+        crew.start("dies", "x")
+        crew.settle("a", "x")
+        crew.start("stays", "b")
+        crew.start("dies", "y")
+        crew.settle("a", "b", "x", "y")
+        crew.wait_for_progress(stream)
+
+        crew.kill("dies")
+        crew.settle("a", "b")
+        crew.wait_for_progress(stream)
+
+        crew.start("stays", "c")
+        crew.settle("a", "b", "c")
+        crew.stop("stays", "a")
+        crew.settle("b", "c")
+        crew.wait_for_progress(stream)
+
+        stream.end()
+        crew.wait_for_all(stream)
+        crew.check()
+
+
+@pytest.mark.parametrize("settings", [RANGE, COOPERATIVE, NEW], ids=PROTOCOLS)
+def test_a_static_member_comes_back_to_its_partitions_and_disturbs_nobody(
+    node: Node, topic: str, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    with Stream(node, topic) as stream, Crew(node, topic, tmp_path, settings) as crew:
+        for member in ("a", "b", "c"):
+            crew.start("jvm", member, f"group.instance.id={member}")
+        crew.settle("a", "b", "c")
+        crew.wait_for_progress(stream)
+        before = crew.owners()
+        disturbed = _disturbances(crew, "a", "b")
+
+        crew.stop("jvm", "c")
+        crew.start("jvm", "c", "group.instance.id=c")
+        crew.settle("a", "b", "c")
+        assert crew.owners() == before
+        assert _disturbances(crew, "a", "b") == disturbed
+        stream.end()
+        crew.wait_for_all(stream)
+        crew.check()
+
+
+def test_a_static_member_that_was_killed_is_replaced_by_the_next_of_its_name(
+    node: Node, topic: str, tmp_path: Path
+) -> None:
+    with Stream(node, topic) as stream, Crew(node, topic, tmp_path, RANGE) as crew:
+        crew.start("stays", "a", "group.instance.id=first", "session.timeout.ms=45000")
+        crew.start("dies", "x", "group.instance.id=second", "session.timeout.ms=45000")
+        crew.settle("a", "x")
+        before, disturbed = crew.owners(), _disturbances(crew, "a")
+
+        crew.kill("dies")
+        crew.start("next", "y", "group.instance.id=second", "session.timeout.ms=45000")
+        crew.settle("a", "y")
+        assert crew.owners() == {
+            partition: "y" if owner == "x" else owner for partition, owner in before.items()
+        }
+        assert _disturbances(crew, "a") == disturbed
+        stream.end()
+        crew.wait_for_all(stream)
+        crew.check()
+
+
+def _disturbances(crew: Crew, *members: str) -> int:
+    """How often these members had to let go of something."""
+    return sum(
+        event["event"] in ("revoked", "lost") and event["member"] in members
+        for event in crew.events
+    )
