@@ -23,5 +23,11 @@ def settings_for_up(
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@localhost:{port or 9093}",
         "log.dirs": data,
+        # One node: nobody else could hold a copy of what coordinators write down.
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
         **overrides,
     }

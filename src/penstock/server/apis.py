@@ -32,6 +32,9 @@ _BUILT = (
     ApiKey.CREATE_PARTITIONS,
     ApiKey.DELETE_TOPICS,
     ApiKey.CREATE_TOPICS,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
 )
 
 

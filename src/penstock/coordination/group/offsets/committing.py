@@ -1,0 +1,119 @@
+"""Committing offsets, plain and within transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.coordination.effects import Producer
+from penstock.coordination.group.offsets.committed import NO_EXPIRY
+from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.group_records import OffsetCommitKey, OffsetCommitValue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.coordination.effects import Effects, Moment, Ticket
+    from penstock.coordination.group.shard import GroupShard
+    from penstock.protocol.message import Message
+
+VALUE_VERSION = 4
+VALUE_VERSION_WITH_EXPIRY = 1
+"""The last layout that has room for the expiry that old clients ask for."""
+
+_NOT_FOUND_SINCE = 9
+"""OffsetCommit's first version whose clients understand GROUP_ID_NOT_FOUND."""
+
+DEFAULT_RETENTION = -1
+
+
+class Entry(NamedTuple):
+    """One offset of a request, of a partition that exists, with its place in the response."""
+
+    topic: str
+    topic_id: bytes
+    asked: Any
+    answer: Any
+
+
+class Commit(NamedTuple):
+    """What a member, or nobody in particular, wants to commit for a group."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    version: int
+    """Of the API that the request came by."""
+    entries: Sequence[Entry]
+    response: Message
+    """The answer if all goes well; entries that do not are marked in it."""
+    refuse: Callable[[ErrorCode], Message]
+    retention_ms: int = DEFAULT_RETENTION
+    producer: Producer | None = None
+    """Whose transaction decides whether it counts; None if it counts at once."""
+
+
+def commit_offsets(
+    shard: GroupShard, at: Moment, out: Effects, ticket: Ticket, commit: Commit
+) -> None:
+    """Write down what the group may commit, each offset in a record of its own."""
+    error = _check(shard, commit, at, out)
+    if error:
+        out.reply(ticket, commit.refuse(error))
+        return
+    out.producer = commit.producer
+    expires, version = NO_EXPIRY, VALUE_VERSION
+    if commit.retention_ms != DEFAULT_RETENTION:
+        expires, version = at.wall + commit.retention_ms, VALUE_VERSION_WITH_EXPIRY
+    metadata_max = shard.settings.metadata_bytes_max
+    group_id, now = commit.group_id, at.wall
+    for topic, topic_id, asked, answer in commit.entries:
+        metadata = asked.committed_metadata or ""
+        if metadata and _is_too_long(metadata, metadata_max):
+            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            continue
+        out.record(
+            OffsetCommitKey(group=group_id, topic=topic, partition=asked.partition_index),
+            OffsetCommitValue(
+                offset=asked.committed_offset,
+                leader_epoch=asked.committed_leader_epoch,
+                metadata=metadata,
+                commit_timestamp=now,
+                expire_timestamp=expires,
+                topic_id=topic_id,
+            ),
+            version,
+        )
+    out.reply(ticket, commit.response)
+
+
+def _check(shard: GroupShard, commit: Commit, at: Moment, out: Effects) -> ErrorCode:
+    group = shard.groups.get(commit.group_id)
+    is_transactional = commit.producer is not None
+    if group is None:
+        if commit.generation >= 0:
+            if is_transactional or commit.version < _NOT_FOUND_SINCE:
+                return ErrorCode.ILLEGAL_GENERATION
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        # From somebody who only wants a place for offsets. Replaying the record makes the group;
+        # if the record is not taken, there is no group.
+        return ErrorCode.NONE
+    error = group.check_commit(
+        commit.member_id,
+        commit.instance_id,
+        commit.generation,
+        is_transactional,
+        commit.version,
+        at,
+        out,
+    )
+    if is_transactional and error == ErrorCode.STALE_MEMBER_EPOCH:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _is_too_long(metadata: str, length_max: int) -> bool:
+    """By the units that Java counts: characters beyond the first 65,536 take two."""
+    if 2 * len(metadata) <= length_max or metadata.isascii():
+        return len(metadata) > length_max
+    return len(metadata.encode("utf-16-le")) // 2 > length_max

@@ -1,0 +1,118 @@
+"""FindCoordinator, versions 0 to 6: which node coordinates a group, a transaction or a share.
+
+Up to version 3 a request asks for one key, from version 4 on for many of one type. The topic that
+a coordinator works on is created when somebody first asks; other implementations say
+COORDINATOR_NOT_AVAILABLE meanwhile, here the answer waits for the few milliseconds that it takes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.coordination.keys import shard_of
+from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.find_coordinator import Coordinator, FindCoordinatorResponse
+from penstock.server.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from penstock.server.internal_topics import SHARES_TOPIC, create
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from penstock.protocol.generated.find_coordinator import FindCoordinatorRequest
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+_TOPICS = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC, 2: SHARES_TOPIC}
+_SHARE = 2
+_SHARES_FROM = 6
+"""The first version that knows of share coordinators."""
+_BATCHED_FROM = 4
+
+
+class _Found(NamedTuple):
+    error: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+def handle(
+    broker: Broker, call: Call, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """Answer from the image, or when the topic is made."""
+    topic = _TOPICS.get(request.key_type)
+    if topic is not None and topic not in broker.image.topics.by_name and _asks(call, request):
+        return _create_and_answer(broker, call, request, topic)
+    return _answer(broker, call, request)
+
+
+def _asks(call: Call, request: FindCoordinatorRequest) -> bool:
+    """Whether there is a key in it that could have a coordinator."""
+    return any(_refused(call, request.key_type, key) is None for key in _keys(call, request))
+
+
+async def _create_and_answer(
+    broker: Broker, call: Call, request: FindCoordinatorRequest, topic: str
+) -> FindCoordinatorResponse:
+    await create(broker, topic)
+    return _answer(broker, call, request)
+
+
+def _keys(call: Call, request: FindCoordinatorRequest) -> list[str]:
+    return request.coordinator_keys if call.version >= _BATCHED_FROM else [request.key]
+
+
+def _answer(broker: Broker, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    found = [(key, _find(broker, call, request.key_type, key)) for key in _keys(call, request)]
+    if call.version >= _BATCHED_FROM:
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(
+                    key=key,
+                    node_id=it.node_id,
+                    host=it.host,
+                    port=it.port,
+                    error_code=it.error,
+                )
+                for key, it in found
+            ]
+        )
+    it = found[0][1]
+    return FindCoordinatorResponse(
+        error_code=it.error,
+        error_message=it.error.message if it.error else "NONE",
+        node_id=it.node_id,
+        host=it.host,
+        port=it.port,
+    )
+
+
+def _find(broker: Broker, call: Call, key_type: int, key: str) -> _Found:
+    error = _refused(call, key_type, key)
+    if error is not None:
+        return _Found(error)
+    topic = broker.image.topics.by_name.get(_TOPICS[key_type])
+    if topic is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partition = topic.partitions.get(shard_of(key, len(topic.partitions)))
+    node = None if partition is None else broker.image.cluster.brokers.get(partition.leader)
+    endpoint = None if node is None or node.fenced else node.endpoint(call.listener_name)
+    if node is None or endpoint is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _Found(ErrorCode.NONE, node.id, endpoint.host, endpoint.port)
+
+
+def _refused(call: Call, key_type: int, key: str) -> ErrorCode | None:
+    """Why nobody coordinates such a key, if so."""
+    if key_type not in _TOPICS:
+        return ErrorCode.INVALID_REQUEST
+    if key_type == _SHARE and (call.version < _SHARES_FROM or not _names_a_share(key)):
+        return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def _names_a_share(key: str) -> bool:
+    """Whether it reads "group:topic id:partition"; the group may hold colons of its own."""
+    group, _, partition = key.rpartition(":")
+    group, _, topic_id = group.rpartition(":")
+    return bool(group.strip() and topic_id.strip()) and partition.strip().isdigit()

@@ -1,0 +1,174 @@
+"""OffsetFetch, versions 1 to 10: how far groups have come.
+
+One group up to version 7, many from version 8 on; no topics means all that the group has. From
+version 9 on a member may say who it is, and is refused if it is not; from version 10 on topics
+have ids. An error about a group stands beside it, and in version 1, which has no place for that,
+at each partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from penstock.coordination.group.offsets.fetching import fetch_offsets, nothing
+from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from penstock.protocol.generated.offset_fetch import OffsetFetchRequest
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+_BATCHED_FROM = 8
+_BY_ID_FROM = 10
+_GROUP_ERROR_FROM = 2
+
+
+def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Any:
+    """Ask the shard of each group."""
+    if call.version < _BATCHED_FROM:
+        return _one(broker, call, request)
+    answers = [_group(broker, call, group, request.require_stable) for group in request.groups]
+    if any(asyncio.isfuture(answer) for answer in answers):
+        return _all(answers)
+    return OffsetFetchResponse(groups=answers)
+
+
+async def _all(answers: list[Any]) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        groups=[await each if asyncio.isfuture(each) else each for each in answers]
+    )
+
+
+def _group(broker: Broker, call: Call, asked: OffsetFetchRequestGroup, require_stable: bool) -> Any:
+    unknown: list[OffsetFetchResponseTopics] = []
+    if call.version >= _BY_ID_FROM and asked.topics is not None:
+        asked.topics = _named(broker, asked.topics, unknown)
+    answer = broker.coordinators.groups.call(
+        asked.group_id,
+        lambda shard, at, out, ticket: fetch_offsets(shard, at, out, ticket, asked, require_stable),
+        lambda error: OffsetFetchResponseGroup(  # type: ignore[arg-type,return-value]
+            group_id=asked.group_id, error_code=error
+        ),
+    )
+    if call.version < _BY_ID_FROM:
+        return answer
+    if asyncio.isfuture(answer):
+        return asyncio.ensure_future(_later(broker, answer, unknown))
+    return _with_ids(broker, answer, unknown)
+
+
+def _named(
+    broker: Broker,
+    topics: list[OffsetFetchRequestTopics],
+    unknown: list[OffsetFetchResponseTopics],
+) -> list[OffsetFetchRequestTopics]:
+    """The topics with names; those whose ids nobody knows are answered in `unknown`."""
+    named = []
+    for topic in topics:
+        image = broker.image.topics.by_id.get(topic.topic_id)
+        if image is not None:
+            topic.name = image.name
+            named.append(topic)
+            continue
+        unknown.append(
+            OffsetFetchResponseTopics(
+                topic_id=topic.topic_id,
+                partitions=[
+                    nothing(partition, ErrorCode.UNKNOWN_TOPIC_ID)
+                    for partition in topic.partition_indexes
+                ],
+            )
+        )
+    return named
+
+
+async def _later(
+    broker: Broker, answer: Any, unknown: list[OffsetFetchResponseTopics]
+) -> OffsetFetchResponseGroup:
+    return _with_ids(broker, await answer, unknown)
+
+
+def _with_ids(
+    broker: Broker, answer: OffsetFetchResponseGroup, unknown: list[OffsetFetchResponseTopics]
+) -> OffsetFetchResponseGroup:
+    """Topics that are gone have no id, and are left out."""
+    if answer.error_code:
+        return answer
+    by_name = broker.image.topics.by_name
+    topics = []
+    for topic in answer.topics:
+        image = by_name.get(topic.name)
+        if image is not None:
+            topic.topic_id = image.id
+            topics.append(topic)
+    answer.topics = topics + unknown
+    return answer
+
+
+# -- one group ------------------------------------------------------------------------------------
+
+
+def _one(broker: Broker, call: Call, request: OffsetFetchRequest) -> Any:
+    asked = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if request.topics is None
+        else [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ],
+    )
+    answer = _group(broker, call, asked, request.require_stable)
+    if asyncio.isfuture(answer):
+        return _one_later(call, asked, answer)
+    return _as_one(call, asked, answer)
+
+
+async def _one_later(call: Call, asked: OffsetFetchRequestGroup, answer: Any) -> Any:
+    return _as_one(call, asked, await answer)
+
+
+def _as_one(
+    call: Call, asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup
+) -> OffsetFetchResponse:
+    topics = group.topics
+    if group.error_code and call.version < _GROUP_ERROR_FROM:
+        topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    nothing(partition, ErrorCode(group.error_code))
+                    for partition in topic.partition_indexes
+                ],
+            )
+            for topic in asked.topics or ()
+        ]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=it.partition_index,
+                        committed_offset=it.committed_offset,
+                        committed_leader_epoch=it.committed_leader_epoch,
+                        metadata=it.metadata,
+                        error_code=it.error_code,
+                    )
+                    for it in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )

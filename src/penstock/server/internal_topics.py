@@ -1,0 +1,98 @@
+"""Topics that coordinators keep their state in: made when first needed, as the node's keys say."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from penstock.server.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+
+if TYPE_CHECKING:
+    from penstock.model.config.node import NodeConfig
+    from penstock.server.broker import Broker
+
+log = logging.getLogger("penstock.server")
+
+SHARES_TOPIC = "__share_group_state"
+
+
+class _Keys(NamedTuple):
+    """The node's keys that say how a topic is made."""
+
+    partitions: str
+    replicas: str
+    segment_bytes: str
+    isr_min: str | None = None
+
+
+_KEYS = {
+    GROUPS_TOPIC: _Keys(
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
+    ),
+    TRANSACTIONS_TOPIC: _Keys(
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "transaction.state.log.min.isr",
+    ),
+    SHARES_TOPIC: _Keys(
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
+        "share.coordinator.state.topic.min.isr",
+    ),
+}
+
+_CONFIGS = {
+    GROUPS_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer"},
+    TRANSACTIONS_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "unclean.leader.election.enable": "false",
+    },
+    SHARES_TOPIC: {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "retention.ms": "-1",
+    },
+}
+
+
+def creatable(config: NodeConfig, name: str) -> CreatableTopic:
+    """An internal topic as a node with this configuration wants it."""
+    keys = _KEYS[name]
+    configs = _CONFIGS[name] | {"segment.bytes": str(config.get_int(keys.segment_bytes))}
+    if keys.isr_min is not None:
+        configs["min.insync.replicas"] = str(config.get_int(keys.isr_min))
+    return CreatableTopic(
+        name=name,
+        num_partitions=config.get_int(keys.partitions),
+        replication_factor=config.get_int(keys.replicas),
+        configs=[CreatableTopicConfig(name=key, value=text) for key, text in configs.items()],
+    )
+
+
+async def create(broker: Broker, name: str) -> None:
+    """Have an internal topic made. Somebody else may have asked a moment ago: that is no error.
+
+    Returns when the controller has answered. What it said is logged: a client only has to know
+    whether the topic is there.
+    """
+    request = CreateTopicsRequest(
+        topics=[creatable(broker.config, name)],
+        timeout_ms=broker.config.get_int("request.timeout.ms"),
+    )
+    response = await broker.controller.handle(int(ApiKey.CREATE_TOPICS), request)
+    for topic in response.topics:
+        error = ErrorCode(topic.error_code)
+        if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            log.warning("cannot create %s: %s %s", name, error.name, topic.error_message)
