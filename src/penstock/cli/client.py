@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from penstock.cli.addresses import KNOCK_SECONDS_MAX, address_of, nobody_there
 from penstock.cli.failure import REFUSED, UNREACHABLE, USAGE, Failure
-from penstock.cli.options import BOOTSTRAP_VARIABLE, pairs_of
+from penstock.cli.options import pairs_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 Client = TypeVar("Client")
-
-KNOCK_SECONDS_MAX = 3.0
-PORT_DEFAULT = 9092
 
 _NO_ANSWER = {
     KafkaError._TRANSPORT,
@@ -140,28 +138,10 @@ def _knock(servers: str) -> None:
     """Return when any of the servers takes a connection; `Failure` if none does."""
     reasons = []
     for server in servers.split(","):
-        host, port = _address(server.strip())
+        host, port = address_of(server)
         try:
             socket.create_connection((host, port), KNOCK_SECONDS_MAX).close()
             return
         except OSError as error:
             reasons.append(f"{host}:{port}: {error.strerror or error}")
-    raise Failure(
-        "cannot reach a broker at " + "; ".join(reasons),
-        f"start one with `penstock up`, or name another with -b HOST:PORT or {BOOTSTRAP_VARIABLE}",
-        UNREACHABLE,
-    )
-
-
-def _address(server: str) -> tuple[str, int]:
-    server = server.rpartition("://")[2]
-    host, colon, port = server.rpartition(":")
-    if not colon or server.endswith("]"):
-        return server.strip("[]"), PORT_DEFAULT
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise Failure(
-            f"{server!r} is not an address: {port!r} is no port",
-            "write HOST:PORT, such as localhost:9092",
-            USAGE,
-        )
-    return host.strip("[]"), int(port)
+    raise nobody_there(reasons)

@@ -52,6 +52,9 @@ class Failures:
     def add(self, failure: Failure) -> None:
         self._all.append(failure)
 
+    def extend(self, others: Failures) -> None:
+        self._all += others._all
+
     def raise_any(self) -> None:
         """Show all that went wrong, and end with the status of the last."""
         if self._all:

@@ -10,9 +10,13 @@ import json
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failure import coloured
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
 
 
 class Shape(StrEnum):
@@ -70,8 +74,19 @@ def _draw_plainly(table: Table) -> None:
 
 
 def _draw_for_people(table: Table) -> None:
-    import rich.box
+    console().print(rich_table(table))
+
+
+def console() -> Console:
+    """Standard output on a terminal, coloured if its owner has nothing against it."""
     from rich.console import Console
+
+    return Console(no_color=not coloured(sys.stdout), markup=False, highlight=False)
+
+
+def rich_table(table: Table) -> RichTable:
+    """A table as a terminal shows it."""
+    import rich.box
     from rich.table import Table as RichTable
 
     drawn = RichTable(
@@ -87,5 +102,4 @@ def _draw_for_people(table: Table) -> None:
         drawn.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*(cell(value) for value in row))
-    console = Console(no_color=not coloured(sys.stdout), markup=False, highlight=False)
-    console.print(drawn)
+    return drawn

@@ -17,7 +17,7 @@ FORMS = (
 _INT64_MAX = 2**63 - 1
 
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Kind(Enum):
@@ -51,7 +51,7 @@ def position_of(text: str, now_ms: int, option: str) -> Position:
     if re.fullmatch(r"@\d+", word):
         return _at(int(word[1:]))
     if duration := _DURATION.fullmatch(word):
-        return _at(now_ms - int(duration[1]) * _UNIT_MS[duration[2]])
+        return _at(now_ms - int(duration[1]) * UNIT_MS[duration[2]])
     try:
         return _at(round(datetime.fromisoformat(text.strip()).timestamp() * 1000))
     except (ValueError, OverflowError):

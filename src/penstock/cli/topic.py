@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-import sys
 from typing import Annotated
 
 import typer
 
+from penstock.cli.confirm import confirm
 from penstock.cli.failure import USAGE, Failure, Failures, say
 from penstock.cli.options import (
     BOOTSTRAP_DEFAULT,
@@ -205,7 +205,7 @@ def delete(
     from penstock.cli import client
 
     if not yes:
-        _confirm(names)
+        confirm(", ".join(names), "and all records in them")
     admin = client.admin(bootstrap, settings)
     futures = admin.delete_topics(names, request_timeout=wait)
     failures = Failures()
@@ -220,15 +220,3 @@ def delete(
         else:
             say(f"deleted topic {name}")
     failures.raise_any()
-
-
-def _confirm(names: list[str]) -> None:
-    if not sys.stdin.isatty():
-        raise Failure(
-            f"not deleting {', '.join(names)} unasked", "pass --yes where nobody can answer", USAGE
-        )
-    # Not Typer's own question, which leaves a blank on standard output.
-    question = f"Delete {', '.join(names)} and all records in them? [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise typer.Abort
