@@ -23,6 +23,7 @@ Commands:
   topic    Create, list, describe, alter and delete topics.
   produce  Write records, from standard input or files.
   consume  Read records, to standard output.
+  group    List, describe, measure, reset and delete groups.
   config   Describe, set, unset and validate configuration.
   log      Look into log directories, without a running node.
   cluster  Look at a cluster as a whole.
@@ -258,6 +259,141 @@ Options:
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
+""",
+    "group": """\
+Usage: penstock group [OPTIONS] COMMAND [ARGS]...
+
+  List, describe, measure, reset and delete groups.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  list      List groups, with their type, state and number of members.
+  describe  Describe a group: its state, its members and what they read,...
+  lag       Show how far a group is behind, in records and in time.
+  reset     Move a group's offsets, and show the old and the new ones.
+  delete    Delete groups and their offsets, or with --topic only their...
+""",
+    "group list": """\
+Usage: penstock group list [OPTIONS] [PATTERN]
+
+  List groups, with their type, state and number of members.
+
+Arguments:
+  PATTERN <str>  Only names like this, such as 'app.*'.
+
+Options:
+  -s, --state <list[preparing-rebalance|completing-rebalance|assigning|reconciling|stable|empty|dead]>
+                                  Only this state; repeatable.
+  --type <list[classic|consumer|share|streams]>
+                                  Only this type; repeatable.
+  -q, --quiet                     Names alone, one a line.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "group describe": """\
+Usage: penstock group describe [OPTIONS] {GROUP}
+
+  Describe a group: its state, its members and what they read, its offsets.
+
+Arguments:
+  GROUP <str>  The group.  [required]
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "group lag": """\
+Usage: penstock group lag [OPTIONS] {GROUP}
+
+  Show how far a group is behind, in records and in time.
+
+  BEHIND is the age of the first record that the group has not read. A
+  partition without a committed offset has no lag to tell. With --watch a
+  terminal shows a live table; elsewhere each measurement is printed, and with
+  -o json it is one line.
+
+Arguments:
+  GROUP <str>  The group.  [required]
+
+Options:
+  -w, --watch                     Measure every second, until Ctrl-C.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "group reset": """\
+Usage: penstock group reset [OPTIONS] {GROUP}
+
+  Move a group's offsets, and show the old and the new ones.
+
+  An offset outside of what a partition holds becomes the nearest that it does
+  hold. A group with members is refused: they would commit over it.
+
+Arguments:
+  GROUP <str>  The group.  [required]
+
+Options:
+  -t, --topic TOPIC[:P,...]       A topic, or some of its partitions;
+                                  repeatable.
+  --all-topics                    Every partition that the group has committed
+                                  in.
+  --to-earliest                   To the first record that is there.
+  --to-latest                     To the end: only what comes from now on.
+  --to-current                    To where it is; to the end where it is
+                                  nowhere.
+  --to-offset N                   To this offset.  [x>=0]
+  --shift-by N                    N on, or back if it is negative.
+  --to-time TIME                  To the first record since, such as
+                                  2026-11-15T09:30.
+  --by-duration SPAN              To that long ago, such as 2h or PT1H30M.
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "group delete": """\
+Usage: penstock group delete [OPTIONS] {GROUP}...
+
+  Delete groups and their offsets, or with --topic only their offsets in it.
+
+Arguments:
+  GROUP <list[str]>  The groups.  [required]
+
+Options:
+  -t, --topic TOPIC[:P,...]  A topic, or some of its partitions; repeatable.
+  -y, --yes                  Do not ask.
+  --if-exists                A group that is not there is fine.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             0.1<=x<=3600]
+  -h, --help                 Show this message and exit.
 """,
     "config": """\
 Usage: penstock config [OPTIONS] COMMAND [ARGS]...

@@ -24,6 +24,7 @@ COMMANDS = {
     "topic": ("penstock.cli.topic", "topic", "Create, list, describe, alter and delete topics."),
     "produce": ("penstock.cli.produce", "produce", "Write records, from standard input or files."),
     "consume": ("penstock.cli.consume", "consume", "Read records, to standard output."),
+    "group": ("penstock.cli.group", "group", "List, describe, measure, reset and delete groups."),
     "config": ("penstock.cli.config", "config", "Describe, set, unset and validate configuration."),
     "log": ("penstock.cli.log", "log", "Look into log directories, without a running node."),
     "cluster": ("penstock.cli.cluster", "cluster", "Look at a cluster as a whole."),
