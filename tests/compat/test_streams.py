@@ -142,7 +142,7 @@ def test_the_streams_resetter_takes_an_application_back_to_its_beginning(
         "--application-id", APPLICATION, "--input-topics", "lines", "--force",
     )  # fmt: skip
     assert "Reset-offsets for input topics [lines]" in out
-    assert f"Topic: {APPLICATION}-KSTREAM-AGGREGATE-STATE-STORE" in out, out
+    assert f"Deleting inferred internal topics [{APPLICATION}-KSTREAM-AGGREGATE" in out
     shutil.rmtree(counting.state)
 
     with counting.run() as program:
