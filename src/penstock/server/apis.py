@@ -35,6 +35,11 @@ _BUILT = (
     ApiKey.FIND_COORDINATOR,
     ApiKey.OFFSET_COMMIT,
     ApiKey.OFFSET_FETCH,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.DESCRIBE_GROUPS,
 )
 
 

@@ -1,0 +1,36 @@
+"""Heartbeat: a member says that it is alive, and hears whether it has to join again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.coordination.group.classic.group import ClassicGroup
+from penstock.coordination.group.classic.sessions import keep_alive
+from penstock.coordination.group.classic.states import State
+from penstock.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.coordination.effects import Effects, Moment
+    from penstock.coordination.group.shard import GroupShard
+
+
+def heartbeat(
+    shard: GroupShard,
+    at: Moment,
+    out: Effects,
+    group_id: str,
+    member_id: str,
+    instance_id: str | None,
+    generation: int,
+) -> ErrorCode:
+    """What the member has to know."""
+    group = shard.groups.get(group_id)
+    if not isinstance(group, ClassicGroup):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(member_id, instance_id)
+    if error:
+        return error
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    keep_alive(group, group.members[member_id], at, out)
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING else ErrorCode.NONE
