@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.coordination.group.offsets.committing import Commit, Entry, commit_offsets
+from penstock.coordination.group.offsets.committing import (
+    Commit,
+    Entry,
+    answers_for,
+    commit_offsets,
+)
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.offset_commit import (
     OffsetCommitResponse,
@@ -18,7 +23,6 @@ from penstock.protocol.generated.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from penstock.metadata.topics import TopicImage
     from penstock.protocol.generated.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestTopic,
@@ -58,25 +62,19 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Any:
 def _topic(
     broker: Broker, call: Call, topic: OffsetCommitRequestTopic, entries: list[Entry]
 ) -> OffsetCommitResponseTopic:
-    """The answer if the group agrees; partitions that exist are added to `entries`."""
-    image: TopicImage | None
     if call.version >= _BY_ID_FROM:
         image = broker.image.topics.by_id.get(topic.topic_id)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
     else:
         image = broker.image.topics.by_name.get(topic.name)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    answers = []
-    for asked in topic.partitions:
-        answer = OffsetCommitResponsePartition(partition_index=asked.partition_index)
-        answers.append(answer)
-        if image is None:
-            answer.error_code = unknown
-        elif asked.partition_index not in image.partitions:
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            entries.append(Entry(image.name, image.id, asked, answer))
-    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=answers_for(
+            image, unknown, topic.partitions, OffsetCommitResponsePartition, entries
+        ),
+    )
 
 
 def _refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:

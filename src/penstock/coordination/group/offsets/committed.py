@@ -21,6 +21,10 @@ Packed = bytes
 _HEAD = Struct(">qiqq16s")
 _pack, _unpack = _HEAD.pack, _HEAD.unpack_from
 _METADATA_AT = _HEAD.size
+_TIMES = Struct(">qq")
+_times = _TIMES.unpack_from
+_TIMES_AT = 12
+_TOPIC_ID_AT = _TIMES_AT + _TIMES.size
 
 
 class Committed(NamedTuple):
@@ -50,3 +54,20 @@ def unpack(packed: Packed) -> Committed:
     return Committed(
         offset, leader_epoch, packed[_METADATA_AT:].decode(), timestamp, expires, topic_id
     )
+
+
+def is_expired(packed: Packed, now: int, retention_ms: int, since: int | None) -> bool:
+    """Whether it is kept no longer.
+
+    Retention counts from `since`, or from the commit if that is None; what an old client asked for
+    goes before.
+    """
+    timestamp, expires = _times(packed, _TIMES_AT)
+    if expires != NO_EXPIRY:
+        return bool(now >= expires)
+    return bool(now - (timestamp if since is None else since) >= retention_ms)
+
+
+def topic_id_of(packed: Packed) -> bytes:
+    """Of the topic that had the name when the offset was committed."""
+    return packed[_TOPIC_ID_AT:_METADATA_AT]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.coordination.effects import Producer
 from penstock.coordination.group.offsets.committed import NO_EXPIRY
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import ZERO_UUID
 from penstock.protocol.generated.group_records import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.coordination.effects import Effects, Moment, Ticket
+    from penstock.coordination.effects import Effects, Moment, Producer, Ticket
     from penstock.coordination.group.shard import GroupShard
+    from penstock.metadata.topics import TopicImage
     from penstock.protocol.message import Message
 
 VALUE_VERSION = 4
@@ -33,6 +34,29 @@ class Entry(NamedTuple):
     topic_id: bytes
     asked: Any
     answer: Any
+
+
+def answers_for(
+    topic: TopicImage | None,
+    unknown: ErrorCode,
+    partitions: Sequence[Any],
+    make_answer: Callable[..., Any],
+    entries: list[Entry],
+    with_id: bool = True,
+) -> list[Any]:
+    """The answers if the group agrees; partitions that exist are added to `entries`."""
+    answers = []
+    topic_id = topic.id if topic is not None and with_id else ZERO_UUID
+    for asked in partitions:
+        answer = make_answer(partition_index=asked.partition_index)
+        answers.append(answer)
+        if topic is None:
+            answer.error_code = unknown
+        elif asked.partition_index not in topic.partitions:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            entries.append(Entry(topic.name, topic_id, asked, answer))
+    return answers
 
 
 class Commit(NamedTuple):

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.coordination.group.offsets.committed import topic_id_of
+from penstock.model.ids import ZERO_UUID
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -68,12 +71,19 @@ class OffsetTable:
         """Topic and partition of each offset that may yet come to count."""
         yield from self._open.get(group, ())
 
-    def pending_of_topic(self, topic: str) -> Iterator[Key]:
-        """Group, topic and partition of what open transactions have committed of a topic."""
+    def of_topic(self, topic: str, topic_id: bytes) -> Iterator[tuple[str, int]]:
+        """Group and partition of each offset, pending ones too, of a topic with this id.
+
+        Offsets whose client did not know the id count as the topic's.
+        """
+        for group, topics in self.by_group.items():
+            for partition, packed in topics.get(topic, _NONE).items():
+                if topic_id_of(packed) in (ZERO_UUID, topic_id):
+                    yield group, partition
         for group, opened in self._open.items():
             for name, partition in opened:
-                if name == topic:
-                    yield group, name, partition
+                if name == topic and self.find(group, topic, partition) is None:
+                    yield group, partition
 
     def __len__(self) -> int:
         return sum(len(each) for topics in self.by_group.values() for each in topics.values())
