@@ -64,10 +64,21 @@ def list_groups(
         str | None, typer.Argument(metavar="PATTERN", help="Only names like this, such as 'app.*'.")
     ] = None,
     state: Annotated[
-        list[State] | None, typer.Option("--state", "-s", help="Only this state; repeatable.")
+        list[State] | None,
+        typer.Option(
+            "--state",
+            "-s",
+            metavar="STATE",
+            help="Only this state, such as stable or empty; repeatable.",
+        ),
     ] = None,
     kind: Annotated[
-        list[Type] | None, typer.Option("--type", help="Only this type; repeatable.")
+        list[Type] | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Only classic, consumer, share or streams groups; repeatable.",
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Names alone, one a line.")] = False,
     output: Output = Shape.TABLE,

@@ -24,6 +24,8 @@ Commands:
   produce  Write records, from standard input or files.
   consume  Read records, to standard output.
   group    List, describe, measure, reset and delete groups.
+  txn      List and describe transactions, find those that hang, and abort
+           them.
   config   Describe, set, unset and validate configuration.
   log      Look into log directories, without a running node.
   cluster  Look at a cluster as a whole.
@@ -284,10 +286,10 @@ Arguments:
   PATTERN <str>  Only names like this, such as 'app.*'.
 
 Options:
-  -s, --state <list[preparing-rebalance|completing-rebalance|assigning|reconciling|stable|empty|dead]>
-                                  Only this state; repeatable.
-  --type <list[classic|consumer|share|streams]>
-                                  Only this type; repeatable.
+  -s, --state STATE               Only this state, such as stable or empty;
+                                  repeatable.
+  --type TYPE                     Only classic, consumer, share or streams
+                                  groups; repeatable.
   -q, --quiet                     Names alone, one a line.
   -o, --output <table|json|yaml>  How to print the answer.  [default: table]
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
@@ -387,6 +389,112 @@ Options:
   -t, --topic TOPIC[:P,...]  A topic, or some of its partitions; repeatable.
   -y, --yes                  Do not ask.
   --if-exists                A group that is not there is fine.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             0.1<=x<=3600]
+  -h, --help                 Show this message and exit.
+""",
+    "txn": """\
+Usage: penstock txn [OPTIONS] COMMAND [ARGS]...
+
+  List and describe transactions, find those that hang, and abort them.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  list      List transactional ids, with the state of their transactions.
+  describe  Describe a transactional id: its producer, and its...
+  hanging   Find transactions that are open in a partition and that no...
+  abort     Abort a transaction that is stuck, or that hangs in a partition.
+""",
+    "txn list": """\
+Usage: penstock txn list [OPTIONS] [PATTERN]
+
+  List transactional ids, with the state of their transactions.
+
+Arguments:
+  PATTERN <str>  Only ids like this, such as 'app.*'.
+
+Options:
+  -s, --state STATE               Only this state, such as ongoing or prepare-
+                                  commit; repeatable.
+  --producer N                    Only of this producer id; repeatable.
+                                  [x>=0]
+  --longer-than SPAN              Only what has been open longer, such as 5m.
+  -q, --quiet                     Ids alone, one a line.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "txn describe": """\
+Usage: penstock txn describe [OPTIONS] {ID}
+
+  Describe a transactional id: its producer, and its transaction's state and
+  partitions.
+
+Arguments:
+  ID <str>  The transactional id.  [required]
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "txn hanging": """\
+Usage: penstock txn hanging [OPTIONS]
+
+  Find transactions that are open in a partition and that no coordinator will
+  end.
+
+  Readers of committed data wait behind them for ever. `penstock txn abort`
+  ends them.
+
+Options:
+  -t, --topic TOPIC               Look into this topic; repeatable.  [default:
+                                  (all)]
+  --older-than SPAN               Leave alone what was written to since.
+                                  [default: 15m]
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "txn abort": """\
+Usage: penstock txn abort [OPTIONS]
+
+  Abort a transaction that is stuck, or that hangs in a partition.
+
+  With --id the coordinator takes the id away from its producer, and aborts
+  its transaction everywhere: the way out while the coordinator knows of it.
+  With --topic and --partition an abort marker goes straight into that
+  partition: for what `penstock txn hanging` finds, and only for that, as the
+  coordinator is not asked.
+
+Options:
+  --id ID                    End what this transactional id has begun.
+  -t, --topic TOPIC          End it in this topic.
+  -p, --partition N          In this partition.  [x>=0]
+  --start-offset N           The one that begins there.  [x>=0]
+  --producer N               The one of this producer id.  [x>=0]
+  --dry-run                  Check, and change nothing.
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
