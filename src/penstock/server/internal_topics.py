@@ -12,7 +12,6 @@ from penstock.protocol.generated.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from penstock.server.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from penstock.model.config.node import NodeConfig
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.server")
 
+GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 SHARES_TOPIC = "__share_group_state"
 
 

@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.coordination.keys import shard_of
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import uuid_of
 from penstock.protocol.generated.find_coordinator import Coordinator, FindCoordinatorResponse
-from penstock.server.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from penstock.server.internal_topics import SHARES_TOPIC, create
+from penstock.server.internal_topics import (
+    GROUPS_TOPIC,
+    SHARES_TOPIC,
+    TRANSACTIONS_TOPIC,
+    create,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -73,6 +78,7 @@ def _answer(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Find
                     host=it.host,
                     port=it.port,
                     error_code=it.error,
+                    error_message="" if request.key_type in _TOPICS else it.error.message,
                 )
                 for key, it in found
             ]
@@ -115,4 +121,9 @@ def _names_a_share(key: str) -> bool:
     """Whether it reads "group:topic id:partition"; the group may hold colons of its own."""
     group, _, partition = key.rpartition(":")
     group, _, topic_id = group.rpartition(":")
-    return bool(group.strip() and topic_id.strip()) and partition.strip().isdigit()
+    try:
+        uuid_of(topic_id)
+        int(partition)
+    except ValueError:
+        return False
+    return bool(group.strip())
