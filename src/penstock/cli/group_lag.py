@@ -200,7 +200,7 @@ def first_time(data: memoryview, offset: int) -> int | None:
         end = batch_end(data, at)
         if head.magic != MAGIC or end <= at:
             return None
-        if head.is_control or head.end_offset <= offset:
+        if head.is_control or head.end_offset <= offset or head.count == 0:
             at = end
             continue
         if head.is_append_time:
