@@ -25,6 +25,7 @@ from penstock.records.batch import (
 from penstock.records.builder import end_txn_batch
 from penstock.records.deep import RecordRules, looks_inside, rules_for, validate
 from penstock.records.deep import Refused as RecordsRefused
+from penstock.replica.transactions import NOT_TRANSACTIONAL, Guard, Guards, Unverified
 from penstock.storage.aborted import aborted_in
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
@@ -55,18 +56,6 @@ class Refused(NamedTuple):
     error: ErrorCode
     message: str | None = None
     record_errors: tuple[tuple[int, str], ...] = ()
-
-
-class Unverified(NamedTuple):
-    """A producer's first batch of a transaction: its coordinator must say that it takes part.
-
-    The guard is given back with the batch. A marker that comes between voids it: what the
-    coordinator said was about a transaction that has ended since.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    guard: object
 
 
 class Readable(NamedTuple):
@@ -134,7 +123,7 @@ class Partition:
         self._sync_queue = syncs
         self._waiters: set[Waiter] = set()
         self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
-        self._guards: dict[int, object] = {}
+        self._guards = Guards()
         self._follow_config(log.config)
 
     def __str__(self) -> str:
@@ -206,9 +195,12 @@ class Partition:
     # -- writing ----------------------------------------------------------------------------
 
     def append(
-        self, records: memoryview, now: int, guard: object = None
+        self, records: memoryview, now: int, guard: Guard | None = None
     ) -> Appended | Refused | Unverified:
-        """Append one batch from a producer, in its own buffer, as the leader."""
+        """Append one batch from a producer, in its own buffer, as the leader.
+
+        A transaction's first batch comes back as Unverified, and again with the guard from there.
+        """
         if not self.leading:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
@@ -217,6 +209,8 @@ class Partition:
         if not isinstance(head, BatchHead):
             return Refused(head)
         transactional = head.attributes & TRANSACTIONAL
+        if transactional and guard is NOT_TRANSACTIONAL:
+            return Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if head.producer_id >= 0:
             verdict = log.producers.check(
                 head.producer_id,
@@ -232,9 +226,9 @@ class Partition:
             if verdict is not None:
                 return Refused(verdict)
         if transactional:
-            unverified = self._verify(head, guard)
+            unverified = self._guards.admit(log.producers, head, guard)
             if unverified is not None:
-                return unverified
+                return Refused(unverified) if isinstance(unverified, ErrorCode) else unverified
         append_time = -1
         if not self._by_head or head.max_timestamp - now > config.timestamp_after_max_ms:
             looked = self._look_inside(records, head, now)
@@ -286,27 +280,6 @@ class Partition:
 
     # -- transactions -----------------------------------------------------------------------
 
-    def _verify(self, head: BatchHead, guard: object) -> Unverified | None:
-        """None if the batch belongs to a transaction that is known to include this partition."""
-        producer_id = head.producer_id
-        producer = self.log.producers.by_id.get(producer_id)
-        if (
-            producer is not None
-            and producer.txn_first_offset >= 0
-            and producer.epoch == head.producer_epoch
-        ):
-            return None
-        if guard is not None and self._guards.get(producer_id) is guard:
-            del self._guards[producer_id]
-            return None
-        made = self._guards.setdefault(producer_id, object())
-        return Unverified(producer_id, head.producer_epoch, made)
-
-    def drop_guard(self, unverified: Unverified) -> None:
-        """The coordinator said no, or nothing: the batch will not come back."""
-        if self._guards.get(unverified.producer_id) is unverified.guard:
-            del self._guards[unverified.producer_id]
-
     def append_marker(
         self,
         producer_id: int,
@@ -325,7 +298,7 @@ class Partition:
         )
         if error is not None:
             return Refused(error)
-        self._guards.pop(producer_id, None)
+        self._guards.void(producer_id)
         batch = bytearray(
             end_txn_batch(
                 is_commit=is_commit,

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 from penstock.coordination.group.settings import GroupSettings
 from penstock.coordination.group.shard import GroupShard
 from penstock.coordination.runtime import Runtime
-from penstock.protocol.record_frames import GROUP
+from penstock.coordination.txn.settings import TxnSettings
+from penstock.coordination.txn.shard import TxnShard
+from penstock.protocol.record_frames import GROUP, TRANSACTION
+from penstock.server.txn_markers import GROUPS_TOPIC, TRANSACTIONS_TOPIC, MarkerWriter
+from penstock.server.txn_verification import Verifications
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta
     from penstock.metadata.image import MetadataImage
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
-
-GROUPS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 class Coordinators:
@@ -33,7 +34,22 @@ class Coordinators:
             broker.workers,
             config.get_int("offsets.load.buffer.size"),
         )
-        self._by_topic: dict[str, Runtime[Any]] = {GROUPS_TOPIC: self.groups}
+        txn_settings = TxnSettings.of(config)
+        self._markers = MarkerWriter(broker)
+        self.transactions: Runtime[TxnShard] = Runtime(
+            TRANSACTIONS_TOPIC,
+            TRANSACTION,
+            lambda index: TxnShard(index, txn_settings, broker.producer_ids.take),
+            broker.clock,
+            broker.workers,
+            config.get_int("transaction.state.log.load.buffer.size"),
+            on_errand=self._markers.run,
+        )
+        self.verifications = Verifications()
+        self._by_topic: dict[str, Runtime[Any]] = {
+            GROUPS_TOPIC: self.groups,
+            TRANSACTIONS_TOPIC: self.transactions,
+        }
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """After the broker has become what the image says."""
@@ -54,5 +70,6 @@ class Coordinators:
 
     def close(self) -> None:
         """The node stops."""
+        self._markers.close()
         for runtime in self._by_topic.values():
             runtime.close()

@@ -45,6 +45,7 @@ class ProducerIds:
         if not self._current:
             self._current, self._next = self._next, range(0)
             if not self._current:
+                self._ask()
                 return None
         taken = self._current[0]
         self._current = self._current[1:]
@@ -52,11 +53,20 @@ class ProducerIds:
             self._ask()
         return taken
 
+    @property
+    def ready(self) -> bool:
+        """Whether there is an id to take."""
+        return bool(self._current or self._next)
+
+    async def refill(self) -> ErrorCode:
+        """Have a new block allocated, or learn why the controller gives none."""
+        # Shielded: whoever goes away meanwhile must not take the others' block along.
+        return await asyncio.shield(self._ask())
+
     async def allocate_and_take(self) -> int | ErrorCode:
         """An id from a new block, or why the controller gives none."""
         while (taken := self.take()) is None:
-            # Shielded: whoever goes away meanwhile must not take the others' block along.
-            error = await asyncio.shield(self._ask())
+            error = await self.refill()
             if error:
                 return error
         return taken

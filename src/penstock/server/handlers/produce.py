@@ -21,7 +21,9 @@ from penstock.protocol.generated.produce import (
 from penstock.records.batch import compression_of
 from penstock.records.compression import ZSTD
 from penstock.replica.partition import Appended, Refused
+from penstock.replica.transactions import NOT_TRANSACTIONAL, Unverified
 from penstock.server.leaders import point_at_leader
+from penstock.server.txn_verification import Question, verify_batches
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -65,14 +67,24 @@ def handle(
     response = ProduceResponse()
     pending: _Pending = []
     refused: list[ErrorCode] = []
+    questions: list[Question] = []
     now = broker.clock.now()
     for topic in request.topic_data:
-        answers = _append_topic(broker, call, request, topic, now, pending, refused)
+        answers = _append_topic(broker, call, request, topic, now, pending, refused, questions)
         response.responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
             )
         )
+    if questions:
+        settled = verify_batches(broker, call, request, questions)
+        if settled is not None:
+            later = _finish_later(broker, call, request, response, pending, questions, settled)
+            if acks:
+                return later
+            broker.coordinators.verifications.detach(later)
+            return None
+        _settle(broker, acks, questions, pending, refused)
     if acks == 0:
         _close_on_error(response)
         return None
@@ -89,10 +101,12 @@ def _append_topic(
     now: int,
     pending: _Pending,
     refused: list[ErrorCode],
+    questions: list[Question],
 ) -> list[PartitionProduceResponse]:
     answers: list[PartitionProduceResponse] = []
     acks = request.acks
     by_id = call.version >= BY_ID_FROM
+    guard = NOT_TRANSACTIONAL if request.transactional_id is None else None
     for item in topic.partition_data:
         index = item.index
         if by_id:
@@ -105,24 +119,34 @@ def _append_topic(
             refused.append(error)
             continue
         records = item.records or _NOTHING
-        result = _refusal(call, acks, partition, records) or partition.append(records, now)
-        if isinstance(result, Refused):
-            if result.error == ErrorCode.INVALID_TXN_STATE and request.transactional_id is None:
-                # Without an id there is nothing that could allow a transaction.
-                result = Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            answers.append(_refused(index, partition, result))
-            refused.append(result.error)
-            continue
-        answer = PartitionProduceResponse(
-            index=index,
-            base_offset=result.base_offset,
-            log_append_time_ms=result.append_time,
-            log_start_offset=result.log_start,
+        result = (
+            _refusal(call, acks, partition, records)
+            or (guard is None and _behind(broker, partition, records))
+            or partition.append(records, now, guard)
         )
+        if isinstance(result, Appended):
+            answer = PartitionProduceResponse(
+                index=index,
+                base_offset=result.base_offset,
+                log_append_time_ms=result.append_time,
+                log_start_offset=result.log_start,
+            )
+            answers.append(answer)
+            if acks and partition.high_watermark < result.end_offset:
+                _park(broker, partition, result, answer, pending)
+            continue
+        answer = PartitionProduceResponse(index=index)
         answers.append(answer)
-        if acks and partition.high_watermark < result.end_offset:
-            _park(broker, partition, result, answer, pending)
+        if isinstance(result, Unverified):
+            questions.append(Question(partition, records, result, answer))
+        else:
+            _refuse(answer, partition, result, refused)
     return answers
+
+
+def _behind(broker: Broker, partition: Partition, records: memoryview) -> Unverified | None:
+    verifications = broker.coordinators.verifications
+    return verifications.behind(partition, records) if verifications else None
 
 
 def _refusal(call: Call, acks: int, partition: Partition, records: memoryview) -> Refused | None:
@@ -140,18 +164,21 @@ def _refusal(call: Call, acks: int, partition: Partition, records: memoryview) -
     return None
 
 
-def _refused(index: int, partition: Partition, refused: Refused) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        error_code=refused.error,
-        base_offset=-1,
-        log_start_offset=-1 if _hides_log_start(refused) else partition.log.start,
-        record_errors=[
-            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
-            for at, why in refused.record_errors
-        ],
-        error_message=refused.message,
-    )
+def _refuse(
+    answer: PartitionProduceResponse,
+    partition: Partition,
+    result: Refused,
+    refused: list[ErrorCode],
+) -> None:
+    refused.append(result.error)
+    answer.error_code = result.error
+    answer.base_offset = -1
+    answer.log_start_offset = -1 if _hides_log_start(result) else partition.log.start
+    answer.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
+        for at, why in result.record_errors
+    ]
+    answer.error_message = result.message
 
 
 def _hides_log_start(refused: Refused) -> bool:
@@ -196,4 +223,43 @@ async def _wait(
         elif future.result():
             answer.error_code = future.result()
             answer.base_offset = -1
+    return point_at_leader(broker, call, response)
+
+
+# -- the first batches of transactions ------------------------------------------------------------
+
+
+def _settle(
+    broker: Broker,
+    acks: int,
+    questions: list[Question],
+    pending: _Pending,
+    refused: list[ErrorCode],
+) -> None:
+    """Answer what the transaction coordinator was asked about."""
+    for question in questions:
+        partition, answer, result = question.partition, question.answer, question.result
+        if isinstance(result, Refused):
+            _refuse(answer, partition, result, refused)
+            continue
+        answer.base_offset = result.base_offset
+        answer.log_append_time_ms = result.append_time
+        answer.log_start_offset = result.log_start
+        if acks and partition.high_watermark < result.end_offset:
+            _park(broker, partition, result, answer, pending)
+
+
+async def _finish_later(
+    broker: Broker,
+    call: Call,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    pending: _Pending,
+    questions: list[Question],
+    settled: Awaitable[None],
+) -> ProduceResponse:
+    await settled
+    _settle(broker, request.acks, questions, pending, [])
+    if pending:
+        return await _wait(broker, call, request.timeout_ms, pending, response)
     return point_at_leader(broker, call, response)

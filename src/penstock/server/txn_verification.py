@@ -1,0 +1,333 @@
+"""Whether a producer's partitions take part in its transaction: the leader asks the coordinator.
+
+    refused = verify(broker, transactional_id, producer_id, epoch, partitions, Support.of_...)
+    if not isinstance(refused, dict):
+        refused = await refused
+
+A coordinator on this node, whose records are committed at once, answers at once: nothing else runs
+between the question and the append, and the order of pipelined requests is kept by itself. Where
+there is a wait, `Verifications` keeps the order of each producer's batches on each partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.coordination.txn import adding
+from penstock.coordination.txn.adding import Participation, Verdict
+from penstock.coordination.txn.transaction import EPOCH_PER_TXN_FROM
+from penstock.model.errors import ErrorCode
+from penstock.records.batch import HEAD_SIZE, read_head
+from penstock.replica.partition import Appended, Refused
+from penstock.replica.transactions import NOT_TRANSACTIONAL, Unverified
+
+if TYPE_CHECKING:
+    from penstock.protocol.generated.produce import PartitionProduceResponse, ProduceRequest
+    from penstock.replica.partition import Partition
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+Place = tuple[str, int]
+"""A topic's name and a partition's number."""
+
+Errors = dict[Place, ErrorCode]
+"""Why partitions may not be written to; those that may are not in it."""
+
+_NONE: Errors = {}
+
+PRODUCE_ABORTABLE_FROM = 11
+PRODUCE_ADDS_FROM = 12
+OFFSETS_ABORTABLE_FROM = 4
+OFFSETS_ADDS_FROM = 5
+
+BEHIND = Unverified(-1, -1, NOT_TRANSACTIONAL)
+"""Stands for a batch that could not be looked at yet: earlier ones of its producer wait."""
+
+_UNASKED = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+_NO_PART = "The partition does not take part in the transaction."
+_COME_AGAIN = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION,
+)
+
+
+def _nothing() -> None:
+    """Nobody waits."""
+
+
+class Support(Enum):
+    """What a client knows about, by the version of its request."""
+
+    LEGACY = "no error of its own for a partition that is not part of the transaction"
+    ABORTABLE = "TRANSACTION_ABORTABLE"
+    ADDS = "partitions join with the first batch: transaction version 2"
+
+    @classmethod
+    def of_produce(cls, version: int) -> Support:
+        """Of whoever sent a Produce request."""
+        return cls._by(version, PRODUCE_ABORTABLE_FROM, PRODUCE_ADDS_FROM)
+
+    @classmethod
+    def of_offset_commit(cls, version: int) -> Support:
+        """Of whoever sent a TxnOffsetCommit request."""
+        return cls._by(version, OFFSETS_ABORTABLE_FROM, OFFSETS_ADDS_FROM)
+
+    @classmethod
+    def _by(cls, version: int, abortable_from: int, adds_from: int) -> Support:
+        if version >= adds_from:
+            return cls.ADDS
+        return cls.ABORTABLE if version >= abortable_from else cls.LEGACY
+
+
+def verify(
+    broker: Broker,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Sequence[Place],
+    support: Support,
+) -> Errors | Awaitable[Errors]:
+    """Why some of the partitions may not be written to: at once, or later.
+
+    With `Support.ADDS` they join the transaction, else they must have joined. The errors are the
+    coordinator's, as leaders pass them on.
+    """
+    adds = support is Support.ADDS
+    if not adds and not broker.config["transaction.partition.verification.enable"]:
+        return _NONE
+    version = EPOCH_PER_TXN_FROM if adds else 0
+    what = Participation(transactional_id, producer_id, producer_epoch, partitions, version)
+    verdict = ask(broker, what, verify_only=not adds)
+    if isinstance(verdict, Verdict):
+        if not verdict.error:
+            return _NONE
+        if not (adds and verdict.error is ErrorCode.CONCURRENT_TRANSACTIONS):
+            return _errors(verdict, partitions, support)
+    return _verify_later(broker, what, support, verdict)
+
+
+def ask(
+    broker: Broker, what: Participation, verify_only: bool
+) -> Verdict | asyncio.Future[Verdict]:
+    """The coordinator's own word."""
+    step = adding.verify if verify_only else adding.add
+    answer: Any = broker.coordinators.transactions.call(
+        what.transactional_id,
+        lambda shard, at, out, ticket: step(shard, at, out, ticket, what),
+        adding.refuse,
+    )
+    return answer  # type: ignore[no-any-return]
+
+
+async def _verify_later(
+    broker: Broker,
+    what: Participation,
+    support: Support,
+    verdict: Verdict | asyncio.Future[Verdict],
+) -> Errors:
+    """Wait for the coordinator, and for the markers of the transaction before, but not for long."""
+    pause = broker.config.get_int("add.partitions.to.txn.retry.backoff.ms") / 1000
+    patience = broker.config.get_int("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+    give_up = broker.loop.time() + patience
+    adds = support is Support.ADDS
+    while True:
+        if not isinstance(verdict, Verdict):
+            verdict = await verdict
+        if verdict.error is not ErrorCode.CONCURRENT_TRANSACTIONS or not adds:
+            break
+        if broker.loop.time() >= give_up:
+            break
+        await asyncio.sleep(pause)
+        verdict = ask(broker, what, verify_only=False)
+    return _errors(verdict, what.partitions, support)
+
+
+def _errors(verdict: Verdict, partitions: Sequence[Place], support: Support) -> Errors:
+    found = {}
+    for place in partitions:
+        error = verdict.of(place)
+        if error is ErrorCode.PRODUCER_FENCED:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        elif error is ErrorCode.TRANSACTION_ABORTABLE and support is Support.LEGACY:
+            error = ErrorCode.INVALID_TXN_STATE
+        if error:
+            found[place] = error
+    return found
+
+
+# -- batches ------------------------------------------------------------------------------------
+
+
+class Question:
+    """A producer's first batch of a transaction on a partition, and what became of it."""
+
+    __slots__ = ("answer", "before", "leave", "partition", "records", "result", "unverified")
+
+    def __init__(
+        self,
+        partition: Partition,
+        records: memoryview,
+        unverified: Unverified,
+        answer: PartitionProduceResponse,
+    ) -> None:
+        self.partition = partition
+        self.records = records
+        self.unverified = unverified
+        self.answer = answer
+        self.result: Appended | Refused = _UNASKED
+        self.before: asyncio.Future[None] | None = None
+        self.leave: Callable[[], None] = _nothing
+
+    @property
+    def place(self) -> Place:
+        return self.partition.topic, self.partition.index
+
+
+def verify_batches(
+    broker: Broker, call: Call, request: ProduceRequest, questions: list[Question]
+) -> Awaitable[None] | None:
+    """Ask about batches, all at once, and append those that may be: now (None), or later."""
+    support = Support.of_produce(call.version)
+    verifications = broker.coordinators.verifications
+    asked = [each for each in questions if each.unverified is not BEHIND]
+    refused: Errors | Awaitable[Errors] = _NONE
+    if asked:
+        refused = _ask_about(broker, request, asked, support)
+    if len(asked) == len(questions) and isinstance(refused, dict):
+        for question in questions:
+            _conclude(broker, question, refused, support)
+        return None
+    for question in questions:
+        # The records lie in the connection's buffer, which the next request takes over.
+        question.records = memoryview(bytearray(question.records))
+        verifications.queue(question)
+    return _conclude_later(broker, request, questions, refused, support)
+
+
+def _ask_about(
+    broker: Broker, request: ProduceRequest, asked: list[Question], support: Support
+) -> Errors | Awaitable[Errors]:
+    first = asked[0].unverified
+    assert request.transactional_id is not None
+    places = [each.place for each in asked]
+    if any(each.unverified[:2] != first[:2] for each in asked):
+        return dict.fromkeys(places, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    return verify(
+        broker,
+        request.transactional_id,
+        first.producer_id,
+        first.producer_epoch,
+        places,
+        support,
+    )
+
+
+async def _conclude_later(
+    broker: Broker,
+    request: ProduceRequest,
+    questions: list[Question],
+    refused: Errors | Awaitable[Errors],
+    support: Support,
+) -> None:
+    try:
+        if not isinstance(refused, dict):
+            refused = await refused
+        for question in questions:
+            if question.before is not None:
+                await question.before
+            if question.unverified is BEHIND:
+                await _ask_again(broker, request, question, support)
+            else:
+                _conclude(broker, question, refused, support)
+            question.leave()
+    finally:
+        for question in questions:
+            question.leave()
+
+
+async def _ask_again(
+    broker: Broker, request: ProduceRequest, question: Question, support: Support
+) -> None:
+    """What was ahead is settled: the transaction is open by now, or this batch asks for itself."""
+    result = question.partition.append(question.records, broker.clock.now())
+    if not isinstance(result, Unverified):
+        question.result = result
+        return
+    question.unverified = result
+    refused = _ask_about(broker, request, [question], support)
+    if not isinstance(refused, dict):
+        refused = await refused
+    _conclude(broker, question, refused, support)
+
+
+def _conclude(broker: Broker, question: Question, refused: Errors, support: Support) -> None:
+    error = refused.get(question.place)
+    if error:
+        question.result = _as_producers_know(error, support)
+        return
+    guard = question.unverified.guard
+    guard.from_zero = support is Support.ADDS
+    result = question.partition.append(question.records, broker.clock.now(), guard)
+    if isinstance(result, Unverified):
+        # A marker came between: what the coordinator said is about a transaction that has ended.
+        result = Refused(ErrorCode.INVALID_TXN_STATE, _NO_PART)
+    question.result = result
+
+
+def _as_producers_know(error: ErrorCode, support: Support) -> Refused:
+    """The coordinator's errors are not all known to producers, old ones in particular."""
+    if error is ErrorCode.INVALID_TXN_STATE:
+        return Refused(error, _NO_PART)
+    if error in _COME_AGAIN or (
+        error is ErrorCode.CONCURRENT_TRANSACTIONS and support is not Support.ADDS
+    ):
+        # The one error that makes all producers try again without asking who leads.
+        return Refused(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"The transaction coordinator could not be asked about the batch: {error.name}",
+        )
+    return Refused(error)
+
+
+class Verifications:
+    """Batches that wait for a coordinator, each producer's in order on each partition."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[Place, int], asyncio.Future[None]] = {}
+        self._unanswered: set[asyncio.Task[Any]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._last)
+
+    def behind(self, partition: Partition, records: memoryview) -> Unverified | None:
+        """BEHIND if an earlier batch of the producer waits, which this one must not overtake."""
+        if len(records) < HEAD_SIZE:
+            return None
+        key = (partition.topic, partition.index), read_head(records).producer_id
+        return BEHIND if key in self._last else None
+
+    def queue(self, question: Question) -> None:
+        """Let a batch wait behind those of its producer that wait already."""
+        key = question.place, read_head(question.records).producer_id
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        question.before = self._last.get(key)
+        question.leave = partial(self._leave, key, mine)
+        self._last[key] = mine
+
+    def _leave(self, key: tuple[Place, int], mine: asyncio.Future[None]) -> None:
+        if not mine.done():
+            mine.set_result(None)
+        if self._last.get(key) is mine:
+            del self._last[key]
+
+    def detach(self, work: Coroutine[Any, Any, Any]) -> None:
+        """See to it that something is finished for which no client waits."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._unanswered.add(task)
+        task.add_done_callback(self._unanswered.discard)
