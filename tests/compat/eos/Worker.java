@@ -1,0 +1,214 @@
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ApplicationRecoverableException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/**
+ * Read, process, write, exactly once, with Apache's own client: until SIGTERM, or a kill.
+ *
+ * <p>Its words, and what they mean, are those of worker.py beside it; so are its notes.
+ */
+public final class Worker {
+    private static final int BATCH = 50;
+    private static final int CANNOT_GO_ON = 3;
+
+    /** Notes of operations, each line with the operating system before the operation goes on. */
+    private static final class Notes {
+        private final String client;
+        private final OutputStream file;
+        private long count;
+
+        Notes(String client, String path) throws IOException {
+            this.client = client;
+            this.file = new FileOutputStream(path, true);
+        }
+
+        synchronized long begin(String what) {
+            write(now(), count, what);
+            return count++;
+        }
+
+        synchronized void end(long op, String outcome) {
+            // The clock counts microseconds: round up, so that the end is not before the answer.
+            write(now() + 1_000, op, outcome);
+        }
+
+        private void write(long at, long op, String rest) {
+            String line = "{\"at\":%d,\"client\":\"%s\",\"op\":%d,%s}\n".formatted(at, client, op, rest);
+            try {
+                file.write(line.getBytes(StandardCharsets.UTF_8));
+            } catch (IOException problem) {
+                throw new java.io.UncheckedIOException(problem);
+            }
+        }
+
+        private static long now() {
+            Instant now = Instant.now();
+            return now.getEpochSecond() * 1_000_000_000L + now.getNano();
+        }
+    }
+
+    private static final String OK = "\"is\":\"ok\"";
+    private static final String UNKNOWN = "\"is\":\"unknown\"";
+
+    private final String source;
+    private final String sink;
+    private final String identity;
+    private final String name;
+    private final Notes notes;
+    private final KafkaConsumer<String, String> consumer;
+    private final KafkaProducer<String, String> producer;
+    private int begun;
+
+    private Worker(String[] words) throws IOException {
+        source = words[1];
+        sink = words[2];
+        identity = words[4];
+        name = words[5];
+        notes = new Notes(name, words[6]);
+        consumer = new KafkaConsumer<>(consuming(words), new StringDeserializer(), new StringDeserializer());
+        producer = new KafkaProducer<>(producing(words), new StringSerializer(), new StringSerializer());
+    }
+
+    private static Properties consuming(String[] words) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", words[0]);
+        settings.put("group.id", words[3]);
+        settings.put("group.instance.id", words[4]);
+        settings.put("session.timeout.ms", "6000");
+        settings.put("heartbeat.interval.ms", "500");
+        settings.put("enable.auto.commit", "false");
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("isolation.level", "read_committed");
+        settings.put("max.poll.records", Integer.toString(BATCH));
+        settings.put("reconnect.backoff.max.ms", "200");
+        return settings;
+    }
+
+    private static Properties producing(String[] words) {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", words[0]);
+        settings.put("transactional.id", words[4]);
+        settings.put("transaction.timeout.ms", "10000");
+        settings.put("reconnect.backoff.max.ms", "200");
+        settings.put("max.block.ms", "20000");
+        return settings;
+    }
+
+    private void run(Thread main) throws Exception {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> stop(main)));
+        long init = notes.begin("\"do\":\"init\",\"transactional_id\":\"%s\"".formatted(identity));
+        producer.initTransactions();
+        notes.end(init, OK);
+        consumer.subscribe(List.of(source));
+        while (!stopping) {
+            ConsumerRecords<String, String> batch = consumer.poll(Duration.ofMillis(200));
+            if (!batch.isEmpty()) {
+                process(batch);
+            }
+        }
+        consumer.close();
+    }
+
+    private volatile boolean stopping;
+
+    private void stop(Thread main) {
+        stopping = true;
+        try {
+            main.join(10_000);
+        } catch (InterruptedException ended) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** One transaction: the outputs, and how far the inputs are done. */
+    private void process(ConsumerRecords<String, String> batch) {
+        String transaction = name + "/" + ++begun;
+        producer.beginTransaction();
+        try {
+            for (ConsumerRecord<String, String> record : batch) {
+                send(record.partition(), "done " + record.value(), transaction);
+            }
+            producer.sendOffsetsToTransaction(ends(batch), consumer.groupMetadata());
+            end(transaction, true);
+        } catch (ApplicationRecoverableException fenced) {
+            throw fenced; // only another life can go on
+        } catch (KafkaException problem) {
+            end(transaction, false);
+            rewind();
+        }
+    }
+
+    private void send(int partition, String value, String transaction) {
+        long op = notes.begin(
+            "\"do\":\"send\",\"topic\":\"%s\",\"partition\":%d,\"value\":\"%s\",\"transaction\":\"%s\""
+                .formatted(sink, partition, value, transaction));
+        producer.send(new ProducerRecord<>(sink, partition, null, value), (where, problem) ->
+            notes.end(op, problem == null ? OK + ",\"offset\":" + where.offset() : UNKNOWN));
+    }
+
+    private void end(String transaction, boolean commit) {
+        long op = notes.begin("\"do\":\"end\",\"transaction\":\"%s\",\"commit\":%b".formatted(transaction, commit));
+        while (true) {
+            try {
+                if (commit) {
+                    producer.commitTransaction();
+                } else {
+                    producer.abortTransaction();
+                }
+                notes.end(op, OK);
+                return;
+            } catch (TimeoutException late) {
+                // Asking again is the way to find out.
+            } catch (KafkaException problem) {
+                notes.end(op, UNKNOWN);
+                throw problem;
+            }
+        }
+    }
+
+    private static Map<TopicPartition, OffsetAndMetadata> ends(ConsumerRecords<String, String> batch) {
+        Map<TopicPartition, OffsetAndMetadata> ends = new HashMap<>();
+        for (ConsumerRecord<String, String> record : batch) {
+            ends.put(new TopicPartition(record.topic(), record.partition()), new OffsetAndMetadata(record.offset() + 1));
+        }
+        return ends;
+    }
+
+    /** What was aborted is read once more. */
+    private void rewind() {
+        Map<TopicPartition, OffsetAndMetadata> committed = consumer.committed(consumer.assignment());
+        for (TopicPartition each : consumer.assignment()) {
+            OffsetAndMetadata position = committed.get(each);
+            consumer.seek(each, position == null ? 0 : position.offset());
+        }
+    }
+
+    public static void main(String[] words) throws Exception {
+        Worker worker = new Worker(words);
+        try {
+            worker.run(Thread.currentThread());
+        } catch (KafkaException problem) {
+            System.err.println(words[5] + " cannot go on: " + problem);
+            Runtime.getRuntime().halt(CANNOT_GO_ON);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+"""Workers in any language, started again however they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.oracle import apache
+from tests.oracle.nodes import REPOSITORY
+
+HERE = Path(__file__).parent
+BUILD_SECONDS_MAX = 280
+STOP_SECONDS_MAX = 30
+CANNOT_GO_ON = 3
+
+
+def confluent(_: Path) -> list[str]:
+    """The command that runs the worker with confluent-kafka."""
+    return [sys.executable, str(HERE / "worker.py")]
+
+
+def franz(where: Path) -> list[str]:
+    """The command that runs the worker with franz-go, which is built first."""
+    program = where / "franz"
+    _build(["go", "build", "-o", str(program), "."], HERE / "franz", {"CGO_ENABLED": "0"})
+    return [str(program)]
+
+
+def java(where: Path) -> list[str]:
+    """The command that runs the worker with Apache's client, which is compiled first."""
+    libraries = apache.install() / "libs"
+    _build(["javac", "-cp", f"{libraries}/*", "-d", str(where), "Worker.java"], HERE, {})
+    command = apache.java(options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"))
+    return [*command[:-1], f"{where}:{command[-1]}", "Worker"]
+
+
+def _build(command: list[str], where: Path, environment: dict[str, str]) -> None:
+    built = subprocess.run(
+        command, cwd=where, capture_output=True, text=True, timeout=BUILD_SECONDS_MAX,
+        env={**os.environ, **environment}, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+
+
+class Fleet:
+    """Some workers of one group. Each has an identity for good, and a name for each life."""
+
+    def __init__(self, command: list[str], words: list[str], identities: list[str], where: Path):
+        self._command = command
+        self._words = words
+        self._where = where
+        self._lives = dict.fromkeys(identities, 0)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        for identity in self._lives:
+            self._begin(identity)
+
+    def kill(self, number: int) -> None:
+        """End one with SIGKILL and start its next life."""
+        identity = list(self._lives)[number]
+        process = self._running.pop(identity)
+        process.kill()
+        process.wait()
+        self._begin(identity)
+
+    def revive(self) -> None:
+        """Start the next life of those who could not go on."""
+        for identity, process in list(self._running.items()):
+            status = process.poll()
+            if status is not None:
+                assert status == CANNOT_GO_ON, f"{identity} ended with {status}:\n{self.output()}"
+                self._begin(identity)
+
+    def stop(self) -> None:
+        """SIGTERM to all, and insist."""
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            try:
+                process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._running.clear()
+
+    @property
+    def lives(self) -> int:
+        return sum(self._lives.values())
+
+    @property
+    def histories(self) -> list[Path]:
+        """The notes of all lives."""
+        return sorted(self._where.glob("*.jsonl"))
+
+    def output(self) -> str:
+        """What they printed: why they could not go on."""
+        path = self._where / "workers.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def _begin(self, identity: str) -> None:
+        self._lives[identity] += 1
+        name = f"{identity}.{self._lives[identity]}"
+        words = [*self._words, identity, name, str(self._where / f"{name}.jsonl")]
+        with open(self._where / "workers.log", "ab") as log:
+            self._running[identity] = subprocess.Popen(
+                [*self._command, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(REPOSITORY / "src")},
+            )

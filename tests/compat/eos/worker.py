@@ -1,0 +1,141 @@
+"""Read, process, write, exactly once, with confluent-kafka: until SIGTERM, or a kill.
+
+    python worker.py BOOTSTRAP SOURCE SINK GROUP ID NAME HISTORY
+
+ID is the transactional id and the static member of the group, the same over all lives of a worker;
+NAME is another one for each life, and HISTORY the file for its notes. A worker that cannot go on
+ends with status 3, and whoever started it starts the next.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from penstock.testing.history import Recorder
+from penstock.testing.history.confluent import RecordingProducer, offset_of, place_of
+
+BATCH = 50
+SESSION_TIMEOUT_MS = 6_000
+TRANSACTION_TIMEOUT_MS = 10_000
+CALL_SECONDS_MAX = 20
+CANNOT_GO_ON = 3
+
+
+class Worker:
+    """One life."""
+
+    def __init__(self, words: list[str]) -> None:
+        bootstrap, self.source, self.sink, self.group, identity, self.name, path = words
+        self.stopping = False
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": self.group,
+                "group.instance.id": identity,
+                "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "heartbeat.interval.ms": 500,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        self.producer = RecordingProducer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": identity,
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "reconnect.backoff.max.ms": 200,
+                "linger.ms": 1,
+            },
+            Recorder(self.name, path),
+        )
+
+    def run(self) -> None:
+        """Until told to stop; raises what it cannot live with."""
+        self.producer.init_transactions(CALL_SECONDS_MAX)
+        self.consumer.subscribe([self.source])
+        while not self.stopping:
+            batch = [each for each in self.consumer.consume(BATCH, 0.2) if usable(each)]
+            if batch:
+                self.process(batch)
+        self.consumer.close()
+
+    def process(self, batch: list[Message]) -> None:
+        """One transaction: the outputs, and how far the inputs are done."""
+        self.producer.begin_transaction()
+        try:
+            for message in batch:
+                value = b"done " + (message.value() or b"")
+                self.producer.send(self.sink, place_of(message).partition, value)
+            self.producer.send_offsets(
+                ends_of(batch),
+                self.group,
+                self.consumer.consumer_group_metadata(),
+                CALL_SECONDS_MAX,
+            )
+            self.commit()
+        except KafkaException as problem:
+            if not problem.args[0].txn_requires_abort():
+                raise
+            print(f"{self.name} aborts: {words_of(problem)}", file=sys.stderr)
+            self.producer.abort_transaction(CALL_SECONDS_MAX)
+            self.rewind()
+
+    def commit(self) -> None:
+        """Commit, and ask again if the answer did not come in time."""
+        while True:
+            try:
+                self.producer.commit_transaction(CALL_SECONDS_MAX)
+                return
+            except KafkaException as problem:
+                if not problem.args[0].retriable():
+                    raise
+
+    def rewind(self) -> None:
+        """What was aborted is read once more."""
+        for each in self.consumer.committed(self.consumer.assignment(), CALL_SECONDS_MAX):
+            if each.offset < 0:
+                each.offset = 0
+            self.consumer.seek(each)
+
+
+def usable(message: Message) -> bool:
+    """Whether it is a record; a broken connection is none, and repairs itself."""
+    error = message.error()
+    if error is not None and error.fatal():
+        raise KafkaException(error)
+    return error is None
+
+
+def words_of(problem: KafkaException) -> str:
+    error: KafkaError = problem.args[0]
+    return f"{error.name()} {error.str()}"
+
+
+def ends_of(batch: list[Message]) -> list[TopicPartition]:
+    ends = {place_of(message): offset_of(message) + 1 for message in batch}
+    return [TopicPartition(place.topic, place.partition, end) for place, end in ends.items()]
+
+
+def main(words: list[str]) -> int:
+    worker = Worker(words)
+
+    def stop(*_: object) -> None:
+        worker.stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        worker.run()
+    except KafkaException as problem:
+        print(f"{worker.name} cannot go on: {words_of(problem)}", file=sys.stderr)
+        return CANNOT_GO_ON
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

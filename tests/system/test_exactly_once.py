@@ -1,0 +1,135 @@
+"""Read, process, write in transactions, while nodes and workers are killed: each record once.
+
+PENSTOCK_EOS_KILLS=50 makes it a long run; PENSTOCK_TEST_SEED replays its choices.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.testing.history import History, Place, Recorder, check, exactly_once
+from penstock.testing.history.confluent import RecordingConsumer, read_to_end
+from tests.compat.eos import fleet
+from tests.compat.eos.fleet import Fleet
+from tests.oracle import wire
+from tests.oracle.nodes import Node
+from tests.system.senders import Sender
+
+KILLS = int(os.environ.get("PENSTOCK_EOS_KILLS", "4"))
+PARTITIONS = 4
+WORKERS = ["worker-0", "worker-1"]
+SOURCE, SINK, GROUP = "inputs", "outputs", "workers"
+PROGRESS_SECONDS_MAX = 60.0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 + 30 * KILLS)
+@pytest.mark.parametrize(
+    "language",
+    [
+        fleet.confluent,
+        pytest.param(fleet.franz, marks=pytest.mark.go),
+        pytest.param(fleet.java, marks=pytest.mark.java),
+    ],
+    ids=lambda language: language.__name__,
+)
+def test_each_input_is_in_the_output_once_whatever_is_killed(
+    language: Callable[[Path], list[str]], make_node: Callable[..., Node], tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("PENSTOCK_TEST_SEED", time.time_ns() % 1_000_000))
+    print(f"PENSTOCK_TEST_SEED={seed} makes the same choices")
+    chance = random.Random(seed)
+    node = make_node()
+    node.start()
+    places = create(node)
+    workers = Fleet(language(tmp_path), [node.bootstrap, SOURCE, SINK, GROUP], WORKERS, tmp_path)
+    feed = Sender("feed", node.bootstrap, places[SOURCE], pause=0.05, padding=1)
+    watch = Watch(node, places[SINK], workers)
+    feed.start()
+    workers.start()
+    try:
+        watch.wait_for(1)
+        for _ in range(KILLS):
+            strike(chance, node, workers)
+            watch.wait_for(watch.found + 1)
+        feed.finish(60)
+        watch.wait_for(feed.acknowledged)
+    finally:
+        workers.stop()
+    watch.close()
+    reader = Recorder("reader")
+    for committed in (True, False):
+        read_to_end(
+            {"bootstrap.servers": node.bootstrap},
+            [*places[SOURCE], *places[SINK]],
+            reader,
+            committed=committed,
+        )
+    history = History.read(*workers.histories) + History.of(feed.recorder, watch.recorder, reader)
+    check(history, exactly_once(SOURCE, SINK, lambda value: value.removeprefix("done ")))
+    print(
+        f"{feed.acknowledged} inputs, {len(history.transactions)} transactions, {KILLS} kills, "
+        f"{workers.lives} workers' lives, each input once in the output"
+    )
+
+
+def create(node: Node) -> dict[str, list[Place]]:
+    with wire.Wire(node.port) as client:
+        for topic in (SOURCE, SINK):
+            assert wire.create_topic(client, topic, PARTITIONS) == 0
+    return {
+        topic: [Place(topic, number) for number in range(PARTITIONS)] for topic in (SOURCE, SINK)
+    }
+
+
+def strike(chance: random.Random, node: Node, workers: Fleet) -> None:
+    """Kill the node, or a worker, or both at a time."""
+    time.sleep(chance.uniform(0, 1.5))
+    victim = chance.choice(("node", "worker", "both"))
+    if victim != "worker":
+        node.kill()
+    if victim != "node":
+        workers.kill(chance.randrange(len(WORKERS)))
+    if victim != "worker":
+        node.start()
+
+
+class Watch:
+    """Reads the output as it comes, over all crashes."""
+
+    def __init__(self, node: Node, places: list[Place], workers: Fleet) -> None:
+        self.recorder = Recorder("watch")
+        self.found = 0
+        self._workers = workers
+        self._consumer = RecordingConsumer(
+            {
+                "bootstrap.servers": node.bootstrap,
+                "isolation.level": "read_committed",
+                "reconnect.backoff.max.ms": 200,
+            },
+            self.recorder,
+        )
+        self._consumer.assign(dict.fromkeys(places, 0))
+
+    def wait_for(self, count: int) -> None:
+        """Until so many records are visible."""
+        deadline = time.monotonic() + PROGRESS_SECONDS_MAX
+        while self.found < count:
+            assert time.monotonic() < deadline, (
+                f"{self.found} of {count} records came out, and then nothing for "
+                f"{PROGRESS_SECONDS_MAX:g} s:\n{self._workers.output()[-4000:]}"
+            )
+            self._workers.revive()
+            news = len(self._consumer.consume(seconds=0.2))
+            self.found += news
+            if news:
+                deadline = time.monotonic() + PROGRESS_SECONDS_MAX
+
+    def close(self) -> None:
+        self._consumer.close()
