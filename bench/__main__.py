@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import chart, lifecycle, machine, report, traffic
+from bench import chart, groups, lifecycle, machine, report, traffic, txn
 from bench.model import FULL, QUICK, Case
 from bench.runner import TARGETS, Runner, progress
 from tests.oracle import apache
 from tests.oracle.nodes import REPOSITORY
 
 RESULTS = Path(__file__).with_name("results")
-CASES = (*traffic.CASES, *lifecycle.CASES)
+CASES = (*traffic.CASES, *txn.CASES, *groups.CASES, *lifecycle.CASES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
+    # Asked to end, it ends its brokers too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if options.list:
         print("".join(f"{case.name:24} {case.title}\n" for case in CASES), end="")
         return 0

@@ -20,6 +20,10 @@ class Scale(NamedTuple):
     single_records: int  # sent as a batch each
     sync_records: int
     flush_seconds: float
+    commits: int
+    transactions: int
+    idle_groups: int
+    idle_seconds: float
     partitions: int
     own_node_rounds: int
 
@@ -30,6 +34,10 @@ FULL = Scale(
     single_records=50_000,
     sync_records=5_000,
     flush_seconds=5,
+    commits=20_000,
+    transactions=500,
+    idle_groups=1_000,
+    idle_seconds=6,
     partitions=10_000,
     own_node_rounds=3,
 )
@@ -39,6 +47,10 @@ QUICK = Scale(
     single_records=5_000,
     sync_records=500,
     flush_seconds=1,
+    commits=1_000,
+    transactions=50,
+    idle_groups=100,
+    idle_seconds=2,
     partitions=100,
     own_node_rounds=1,
 )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from bench.groups import NODE_CONFIG
 from bench.model import Case, Row, Scale
 from bench.pages import back_free_pages
 from tests.oracle import apache
@@ -92,9 +93,9 @@ def _node(target: str) -> Iterator[Node]:
     directory = Path(tempfile.mkdtemp(prefix=f"bench-{target}-"))
     node: Node
     if target == "apache":
-        node = ApacheNode(directory, heap=apache.HEAP_SHIPPED)
+        node = ApacheNode(directory, config=NODE_CONFIG, heap=apache.HEAP_SHIPPED)
     else:
-        node = PenstockNode(directory)
+        node = PenstockNode(directory, config=NODE_CONFIG)
     try:
         yield node
     finally:

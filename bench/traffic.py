@@ -6,13 +6,13 @@ import re
 import subprocess
 import threading
 import time
-import uuid
 from functools import partial
 
+from bench import topics
 from bench.model import Case, Criterion, Kind, Measures, Scale, cpu, throughput
 from bench.process import Spent, memory_mb
 from bench.rdkafka import ClientFailed, Consumer, Payload, Producer, SyncProducer
-from tests.oracle import apache, wire
+from tests.oracle import apache
 from tests.oracle.nodes import Node
 
 PARTITIONS = 4
@@ -31,7 +31,7 @@ def produce(
     """Send as fast as the client can; every record acknowledged by all replicas."""
     single = settings is SINGLE_RECORDS
     count = scale.single_records if single else scale.records * 100 // size
-    topic = _create(node)
+    topic = topics.create(node, PARTITIONS)
     payload = Payload(size)
     with Producer(node.bootstrap, compression_type=codec, **settings) as producer:
         producer.send(topic, payload, PARTITIONS)  # connects, and learns who leads
@@ -42,13 +42,13 @@ def produce(
         seconds = time.monotonic() - begin
         used = spent.since()
         _expect(producer, topic, count + PARTITIONS)
-    _delete(node, topic)
+    topics.delete(node, topic)
     return {"cpu": used, "rate": count / seconds}
 
 
 def produce_with_java(node: Node, scale: Scale) -> Measures:
     """Apache's own producer in its own JVM, which takes much of the machine for itself."""
-    topic = _create(node)
+    topic = topics.create(node, PARTITIONS)
     spent = Spent.now(node.pid)
     ran = subprocess.run(
         [*apache.java(), "org.apache.kafka.tools.ProducerPerformance", "--topic", topic,
@@ -60,14 +60,14 @@ def produce_with_java(node: Node, scale: Scale) -> Measures:
     found = re.search(rf"{scale.records} records sent, ([\d.]+) records/sec", ran.stdout)
     if not found:
         raise ClientFailed(f"ProducerPerformance printed {ran.stdout!r}")
-    _delete(node, topic)
+    topics.delete(node, topic)
     return {"cpu": used, "rate": float(found[1])}
 
 
 def consume(node: Node, scale: Scale, *, size: int) -> Measures:
     """Read what was just written: out of the page cache, as consumers that keep up do."""
     count = scale.records * 100 // size
-    topic = _create(node)
+    topic = topics.create(node, PARTITIONS)
     payload = Payload(size)  # kept alive: librdkafka sends from this very memory
     with Producer(node.bootstrap, **LARGE_BATCHES) as producer:
         producer.send(topic, payload, count)
@@ -76,13 +76,13 @@ def consume(node: Node, scale: Scale, *, size: int) -> Measures:
         spent = Spent.now(node.pid)
         seconds = consumer.read(topic, range(PARTITIONS), count, SECONDS_MAX)
         used = spent.since()
-    _delete(node, topic)
+    topics.delete(node, topic)
     return {"cpu": used, "rate": count / seconds}
 
 
 def latency(node: Node, scale: Scale) -> Measures:
     """One record at a time, each waiting for the acknowledgement of the one before."""
-    topic = _create(node, partitions=1)
+    topic = topics.create(node, 1)
     payload = Payload(100, count=1)
     took: list[float] = []
     with SyncProducer(node.bootstrap) as producer:
@@ -94,7 +94,7 @@ def latency(node: Node, scale: Scale) -> Measures:
             producer.send(topic, payload)
             took.append(time.perf_counter() - begin)
         used = spent.since()
-    _delete(node, topic)
+    topics.delete(node, topic)
     took.sort()
     return {
         "p50": took[len(took) // 2] * 1000,
@@ -105,7 +105,7 @@ def latency(node: Node, scale: Scale) -> Measures:
 
 def flush(node: Node, scale: Scale) -> Measures:
     """Sixteen producers, each acknowledgement waiting for the disk."""
-    topic = _create(node, config={"flush.messages": "1"})
+    topic = topics.create(node, PARTITIONS, {"flush.messages": "1"})
     counts = [0] * FLUSHING_PRODUCERS
     failures: list[Exception] = []
     begun = threading.Barrier(FLUSHING_PRODUCERS)
@@ -131,28 +131,13 @@ def flush(node: Node, scale: Scale) -> Measures:
         thread.join()
     if failures:
         raise failures[0]
-    _delete(node, topic)
+    topics.delete(node, topic)
     return {"rate": sum(counts) / scale.flush_seconds}
 
 
 def memory(node: Node, _: Scale) -> Measures:
     """What the broker holds after all the traffic before it."""
     return {"memory": memory_mb(node.pid)}
-
-
-def _create(node: Node, partitions: int = PARTITIONS, config: dict[str, str] | None = None) -> str:
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    with wire.Wire(node.port, 30) as client:
-        error = wire.create_topic(client, topic, partitions, config)
-    if error:
-        raise ClientFailed(f"{node.name} refused to create a topic with error {error}")
-    return topic
-
-
-def _delete(node: Node, topic: str) -> None:
-    """Leave nothing to write back or to clean up during the next case."""
-    with wire.Wire(node.port, 30) as client:
-        wire.delete_topic(client, topic)
 
 
 def _expect(producer: Producer, topic: str, count: int) -> None:
