@@ -56,7 +56,8 @@ class Timers:
         self._handle = self._waking_at = None
 
     def _compact(self) -> None:
-        self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+        # In place: `_wake` may be looking at it.
+        self._heap[:] = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
         heapq.heapify(self._heap)
 
     def _wake_at(self, at: Millis) -> None:
@@ -77,5 +78,6 @@ class Timers:
                 del due[key]
                 done += 1
                 self._act(key)
-        if heap and self._waking_at is None:
+        # What was set meanwhile may have arranged for a later time than the first of the others.
+        if heap:
             self._wake_at(heap[0][0])
