@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+from struct import error as StructError
 from typing import TYPE_CHECKING
 
+from penstock.model.errors import ErrorCode
+from penstock.protocol.primitives import ProtocolError
 from penstock.records.builder import BatchBuilder
 from penstock.replica.partition import Refused
 
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
     from penstock.model.ids import Millis
     from penstock.protocol.record_frames import CoordinatorFrames
     from penstock.replica.partition import Partition
+
+log = logging.getLogger("penstock.coordination")
 
 _OVERHEAD = 64
 """More than what a record's varints and a batch's head add to keys and values."""
@@ -26,7 +32,12 @@ def append_records(
 
     Answers how many were taken, and why the others were not.
     """
-    encoded = [_encode(frames, record) for record in out.records]
+    try:
+        encoded = [_encode(frames, record) for record in out.records]
+    except (ProtocolError, StructError):
+        # Clients' words end up in records: something too long or too large slipped through.
+        log.exception("%s: a record cannot be written", partition)
+        return 0, Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     bytes_max = partition.log.config.message_max_bytes
     taken = 0
     for part in _parts(encoded, bytes_max) if not out.atomic else (encoded,):
