@@ -37,7 +37,9 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Any:
     """Commit to the group's shard; the answer comes when the offsets are durable."""
     entries: list[Entry] = []
     response = OffsetCommitResponse(
-        topics=[_topic(broker, call, topic, entries) for topic in request.topics]
+        topics=[
+            _topic(broker, call, topic, entries) for topic in request.topics if topic.partitions
+        ]
     )
     if not entries:
         return response

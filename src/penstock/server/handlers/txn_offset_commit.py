@@ -7,6 +7,7 @@ partitions, as in OffsetCommit.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordination.effects import Producer
@@ -22,11 +23,16 @@ from penstock.protocol.generated.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from penstock.server.internal_topics import GROUPS_TOPIC
+from penstock.server.txn_verification import Support, verify
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from penstock.protocol.generated.txn_offset_commit import TxnOffsetCommitRequest
     from penstock.server.broker import Broker
     from penstock.server.call import Call
+    from penstock.server.txn_verification import Errors
 
 _KNOWS_LOADING_FROM = 2
 """Before, producers took COORDINATOR_LOAD_IN_PROGRESS for the end of everything."""
@@ -50,6 +56,7 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Any:
                 ),
             )
             for topic in request.topics
+            if topic.partitions
         ]
     )
     if not entries:
@@ -67,7 +74,12 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Any:
         lambda error: _refused(call, request, error),
         producer=Producer(request.producer_id, request.producer_epoch),
     )
-    return _append(broker, commit)
+    if _is_open(broker, commit):
+        return _append(broker, commit)
+    errors = _verify(broker, call, request)
+    if isinstance(errors, dict):
+        return _append_if_allowed(broker, commit, errors)
+    return _append_later(broker, commit, errors)
 
 
 def _append(broker: Broker, commit: Commit) -> Any:
@@ -76,6 +88,46 @@ def _append(broker: Broker, commit: Commit) -> Any:
         lambda shard, at, out, ticket: commit_offsets(shard, at, out, ticket, commit),
         commit.refuse,
     )
+
+
+# -- whether the group takes part in the transaction ----------------------------------------------
+
+
+def _is_open(broker: Broker, commit: Commit) -> bool:
+    """Whether the shard's partition has records of this transaction: it was verified then."""
+    index = broker.coordinators.groups.index_of(commit.group_id)
+    partition = broker.hosted.get((GROUPS_TOPIC, index))
+    if partition is None or commit.producer is None:
+        return False
+    known = partition.log.producers.by_id.get(commit.producer.id)
+    return (
+        known is not None and known.txn_first_offset >= 0 and known.epoch == commit.producer.epoch
+    )
+
+
+def _verify(
+    broker: Broker, call: Call, request: TxnOffsetCommitRequest
+) -> Errors | Awaitable[Errors]:
+    place = (GROUPS_TOPIC, broker.coordinators.groups.index_of(request.group_id))
+    return verify(
+        broker,
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [place],
+        Support.of_offset_commit(call.version),
+    )
+
+
+def _append_if_allowed(broker: Broker, commit: Commit, errors: Errors) -> Any:
+    for error in errors.values():
+        return commit.refuse(error)
+    return _append(broker, commit)
+
+
+async def _append_later(broker: Broker, commit: Commit, errors: Awaitable[Errors]) -> Any:
+    answer = _append_if_allowed(broker, commit, await errors)
+    return await answer if asyncio.isfuture(answer) else answer
 
 
 def _refused(
