@@ -96,6 +96,10 @@ class Effects:
         """Have the driver do something in the world when the records are committed."""
         self.errands.append(what)
 
+    def drop(self) -> None:
+        """Ask for nothing after all: the step has found late that it must refuse."""
+        self.__init__()  # type: ignore[misc]
+
 
 class Shard(Protocol):
     """The machine of one partition. It lives from loading until the partition's lead is lost."""

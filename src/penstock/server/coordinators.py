@@ -10,6 +10,7 @@ from penstock.coordination.runtime import Runtime
 from penstock.coordination.txn.settings import TxnSettings
 from penstock.coordination.txn.shard import TxnShard
 from penstock.protocol.record_frames import GROUP, TRANSACTION
+from penstock.server.group_errands import GroupErrands
 from penstock.server.txn_markers import GROUPS_TOPIC, TRANSACTIONS_TOPIC, MarkerWriter
 from penstock.server.txn_verification import Verifications
 
@@ -33,6 +34,7 @@ class Coordinators:
             broker.clock,
             broker.workers,
             config.get_int("offsets.load.buffer.size"),
+            on_errand=GroupErrands(broker).run,
         )
         txn_settings = TxnSettings.of(config)
         self._markers = MarkerWriter(broker)

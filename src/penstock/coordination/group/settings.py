@@ -28,6 +28,9 @@ class GroupSettings(NamedTuple):
     consumer_migration: str
     """Of "bidirectional", "upgrade", "downgrade" and "disabled"."""
     consumer_regex_refresh_ms: int
+    consumer_assignment_interval_ms: int = 0
+    node: NodeConfig | None = None
+    """What groups' own configuration falls back to; without it they have none."""
 
     @classmethod
     def of(cls, config: NodeConfig) -> GroupSettings:
@@ -47,4 +50,6 @@ class GroupSettings(NamedTuple):
             consumer_assignors=tuple(config.get_list("group.consumer.assignors")),
             consumer_migration=str(config["group.consumer.migration.policy"]).lower(),
             consumer_regex_refresh_ms=number("group.consumer.regex.refresh.interval.ms"),
+            consumer_assignment_interval_ms=number("group.consumer.assignment.interval.ms"),
+            node=config,
         )

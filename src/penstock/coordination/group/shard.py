@@ -38,6 +38,7 @@ class GroupShard:
     """The groups that hash to one partition."""
 
     def __init__(self, index: int, settings: GroupSettings, chance: Chance) -> None:
+        from penstock.coordination.group.consumer.surroundings import Surroundings
         from penstock.coordination.group.offsets.table import OffsetTable
 
         self.index = index
@@ -45,6 +46,7 @@ class GroupShard:
         self.chance = chance
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
+        self.consumers = Surroundings(settings)
         self.image: MetadataImage | None = None
         """The newest one; None only before the node has any."""
         self._replay: dict[int, Replay] = {}

@@ -1,0 +1,168 @@
+"""Subscriptions by regular expression: which topics an expression stands for.
+
+Expressions are RE2's: matching takes time linear in the name, whatever the expression, and its
+compiled size is bounded. Matching happens away from requests (`Resolution`, an errand); what is
+found is written down, so that the next coordinator need not ask again.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.consumer.hashing import group_hash
+from penstock.coordination.group.consumer.records import forget_regex, write_epoch, write_regex
+from penstock.coordination.group.consumer.refusal import Refusal
+from penstock.coordination.group.consumer.subscriptions import Resolved
+from penstock.model.errors import ErrorCode
+from penstock.model.ids import Millis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.coordination.effects import Effects, Moment
+    from penstock.coordination.group.consumer.member import Member
+    from penstock.coordination.group.shard import GroupShard
+
+COMPILED_BYTES_MAX = 1 << 20
+"""Kafka has no such bound: there, repetitions of repetitions take all the memory."""
+
+REFRESH_MS_MIN = 10_000
+"""Between two looks at a group's expressions."""
+
+RESOLUTION_MS_MAX = 60_000
+"""After this long a resolution is taken to be lost, and another one may begin."""
+
+
+class RegexChange(Enum):
+    """What a heartbeat does to its member's subscription by expression."""
+
+    NONE = auto()
+    UPDATED = auto()
+    """Another one, of which it is not known yet what it stands for."""
+    RESOLVED = auto()
+    """Another one, or none any more, and it is known what that means."""
+
+
+class Resolution(NamedTuple):
+    """An errand: find the topics that expressions stand for."""
+
+    group_id: str
+    regexes: tuple[str, ...]
+    topics: Mapping[str, Any]
+    """By name; the metadata's own, which does not change."""
+    version: int
+    timestamp: int
+
+    def run(self) -> dict[str, Resolved]:
+        """Match them all. May take a while: not for the event loop."""
+        found = {}
+        for regex in self.regexes:
+            pattern = compile_regex(regex)
+            names = () if isinstance(pattern, str) else filter(pattern.fullmatch, self.topics)
+            found[regex] = Resolved(frozenset(names), self.version, self.timestamp)
+        return found
+
+
+def compile_regex(regex: str) -> Any:
+    """The compiled expression, or a string that says what is wrong with it."""
+    import re2  # type: ignore[import-untyped]  # when somebody subscribes so, not when the node starts
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True  # captures cost much where parentheses are many
+    options.max_mem = COMPILED_BYTES_MAX
+    try:
+        return re2.compile(regex, options)
+    except re2.error as problem:
+        what = problem.args[0] if problem.args else "not understood"
+        return what.decode("utf-8", "replace") if isinstance(what, bytes) else str(what)
+
+
+def change_regex(
+    shard: GroupShard,
+    group: ConsumerGroup,
+    old: Member,
+    new: Member,
+    at: Moment,
+    out: Effects,
+) -> RegexChange | Refusal:
+    """See to a member's expression, and to a look at all of the group's if one is due."""
+    subscriptions = group.subscriptions
+    change, is_first = RegexChange.NONE, False
+    if old.regex != new.regex:
+        change = RegexChange.UPDATED
+        if old.regex and subscriptions.regexes.get(old.regex) == 1:
+            forget_regex(out, group.group_id, old.regex)
+        if new.regex:
+            if new.regex not in subscriptions.regexes:
+                problem = compile_regex(new.regex)
+                if isinstance(problem, str):
+                    return Refusal(
+                        ErrorCode.INVALID_REGULAR_EXPRESSION,
+                        f"SubscribedTopicRegex `{new.regex}` is not a valid regular expression: "
+                        f"{problem}.",
+                    )
+                is_first = True
+            elif new.regex in subscriptions.resolved:
+                change = RegexChange.RESOLVED
+        elif old.regex:
+            change = RegexChange.RESOLVED
+    if is_first or subscriptions.regexes:
+        _resolve_if_due(shard, group, old, new, is_first, at, out)
+    return change
+
+
+def _resolve_if_due(
+    shard: GroupShard,
+    group: ConsumerGroup,
+    old: Member,
+    new: Member,
+    is_first: bool,
+    at: Moment,
+    out: Effects,
+) -> None:
+    if at.mono < group.resolving_until:
+        return
+    around = shard.consumers
+    known = group.subscriptions.resolved
+    if known:
+        last = next(iter(known.values()))
+        if at.wall <= last.timestamp + REFRESH_MS_MIN:
+            return
+        refresh_ms = shard.settings.consumer_regex_refresh_ms
+        is_old = last.version < around.newest_topics_at or at.wall > last.timestamp + refresh_ms
+    else:
+        is_old = True
+    regexes = group.subscriptions.after([(old, new)]).regexes
+    if regexes and (is_first or is_old or len(regexes) != len(known)):
+        image = around.image
+        group.resolving_until = Millis(at.mono + RESOLUTION_MS_MAX)
+        out.errand(
+            Resolution(group.group_id, tuple(regexes), image.topics.by_name, image.offset, at.wall)
+        )
+
+
+def on_resolved(
+    shard: GroupShard, found: Mapping[str, Resolved], group_id: str, out: Effects
+) -> None:
+    """Write down what expressions stand for; the group moves on if that is something new."""
+    group = shard.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return
+    group.resolving_until = Millis(0)
+    subscriptions = group.subscriptions
+    used = {regex: it for regex, it in found.items() if regex in subscriptions.regexes}
+    nothing: frozenset[str] = frozenset()
+    differs = False
+    for regex, it in used.items():
+        known = subscriptions.resolved.get(regex)
+        differs = differs or it.topics != (known.topics if known else nothing)
+        write_regex(out, group_id, regex, it)
+    around = shard.consumers
+    topics = subscriptions.with_resolved(used).topics
+    metadata_hash = group_hash(topics, around.image, around.hashes)
+    if differs or metadata_hash != group.metadata_hash:
+        write_epoch(out, group_id, group.epoch + 1, metadata_hash)
+        group.checked_at_epoch = group.epoch + 1
