@@ -1,0 +1,1 @@
+"""Pictures of the state machines, drawn from the tables that run them."""
