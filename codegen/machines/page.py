@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.coordination.group.classic import states as classic
 from penstock.coordination.group.consumer import member as consumer_member
@@ -45,7 +45,8 @@ class Machine(NamedTuple):
     introduction: str
     source: str
     """The module with the table, as a path under src/."""
-    table: Mapping[tuple[Enum, Enum], Enum]
+    table: Mapping[Any, Any]
+    """(state, event): the state that follows; the enumerations differ from machine to machine."""
     start: Enum
     name: Callable[[Enum], str]
     """What a state is called on the wire, or else in the code."""
@@ -171,9 +172,7 @@ def consumer_group_section() -> str:
         stand_in = SimpleNamespace(
             members={"m": member} if members else {}, epoch=2, target_epoch=1 if older else 2
         )
-        read = ConsumerGroup.state_name.fget
-        assert read is not None
-        state = read(stand_in)
+        state = vars(ConsumerGroup)["state_name"].fget(stand_in)
         told.append((yes(members), yes(older), yes(reached), f"`{state}`"))
     head = (
         "| Has members | Changed since its target was made | All have reached the target | State |"

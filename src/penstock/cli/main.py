@@ -45,7 +45,7 @@ def _dispatch(words: Sequence[str]) -> int:
         print(f"penstock {VERSION} (Kafka {KAFKA_RELEASE} protocol)")
         return 0
     if words and words[-1] in ("-h", "--help"):
-        from penstock.cli.help_pages import PAGES
+        from penstock.cli.generated.help_pages import PAGES
 
         page = PAGES.get(" ".join(words[:-1]))
         if page is not None:

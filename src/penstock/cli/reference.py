@@ -3,7 +3,7 @@
 `python -m penstock.cli.reference` in the root of the repository writes two files again:
 
 - docs/reference/cli.md, for people;
-- src/penstock/cli/help_pages.py, what `--help` shows, ready to print. Importing Typer to say the
+- src/penstock/cli/generated/help_pages.py, what `--help` shows, ready to print. Importing Typer to say the
   same takes 60 to 100 ms, and asking for help should not feel like work.
 
 A test makes both and wants no difference.
@@ -21,7 +21,7 @@ from penstock.cli.failure import MEANINGS
 from penstock.cli.root import app
 
 REFERENCE_PATH = "docs/reference/cli.md"
-HELP_PATH = "src/penstock/cli/help_pages.py"
+HELP_PATH = "src/penstock/cli/generated/help_pages.py"
 
 WIDTH = 78  # what Typer uses on a terminal of 80 columns and more
 

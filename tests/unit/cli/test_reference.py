@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import reference
-from penstock.cli.help_pages import PAGES
+from penstock.cli.generated.help_pages import PAGES
 from penstock.cli.root import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[3]

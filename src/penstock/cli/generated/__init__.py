@@ -1,0 +1,1 @@
+"""What `penstock.cli.reference` writes out of the commands."""
