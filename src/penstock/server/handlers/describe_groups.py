@@ -72,7 +72,9 @@ def _response(
 
 
 def _adapt(call: Call, request: DescribeGroupsRequest, group: DescribedGroup) -> None:
-    if call.version < _NOT_FOUND_FROM and group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        group.error_code = ErrorCode.NONE
+    if call.version < _NOT_FOUND_FROM:
+        group.error_message = None
+        if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            group.error_code = ErrorCode.NONE
     if request.include_authorized_operations and not group.error_code:
         group.authorized_operations = GROUP_OPERATIONS
