@@ -29,6 +29,7 @@ _HONOURED_BROKER = frozenset(
         "default.replication.factor",
         "delete.topic.enable",
         "fetch.max.bytes",
+        "group.consumer.assignment.interval.ms",
         "group.consumer.assignors",
         "group.consumer.heartbeat.interval.ms",
         "group.consumer.max.size",
