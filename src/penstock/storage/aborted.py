@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
+from penstock.records.batch import read_head
+from penstock.records.control import read_marker
 from penstock.storage import names
-from penstock.storage.log import Log
-from penstock.storage.txn_index import AbortedTxn, aborted_between
+from penstock.storage.segment import Segment, base_of
+from penstock.storage.txn_index import (
+    ENTRY_SIZE,
+    AbortedTxn,
+    aborted_between,
+    encode_entry,
+    size_below,
+)
+
+if TYPE_CHECKING:
+    from penstock.storage.log import Log
+    from penstock.storage.producers import CompletedTxn
 
 
 def aborted_in(log: Log, start: int, end: int) -> list[AbortedTxn]:
@@ -16,7 +29,7 @@ def aborted_in(log: Log, start: int, end: int) -> list[AbortedTxn]:
         return found
     segments = log.segments
     disk = log.context.disk
-    first = max(bisect_right(segments, start, key=lambda segment: segment.base) - 1, 0)
+    first = max(bisect_right(segments, start, key=base_of) - 1, 0)
     for segment in segments[first:]:
         path = segment.path(names.TXN_INDEX)
         if not disk.exists(path):
@@ -26,3 +39,49 @@ def aborted_in(log: Log, start: int, end: int) -> list[AbortedTxn]:
         if complete:
             break
     return found
+
+
+def note_aborted(log: Log, txn: CompletedTxn) -> None:
+    """Enter an aborted transaction into the index of the segment that holds its marker."""
+    at = bisect_right(log.segments, txn.last_offset, key=base_of) - 1
+    _enter(log, log.segments[at], txn)
+
+
+def note_ahead(log: Log, segment: Segment, marker: memoryview | bytes) -> int:
+    """Enter what a marker is about to abort, before it is in the log.
+
+    Afterwards would be too late: a disk that takes the marker and not the entry would have readers
+    take aborted records for committed ones. Answers the size of the index as it was, which
+    `take_back` wants, or -1 if the marker aborts nothing.
+    """
+    head = read_head(marker)
+    decided = read_marker(marker, 0, head)
+    if decided is None or decided.is_commit:
+        return -1
+    txn = log.producers.about_to_abort(head.producer_id, head.base_offset)
+    return -1 if txn is None else _enter(log, segment, txn)
+
+
+def take_back(log: Log, segment: Segment, size: int) -> None:
+    """The marker did not get into the log: nor may its entry stay in the index."""
+    try:
+        log.context.disk.write_at(segment.path(names.TXN_INDEX), b"", size)
+    except OSError as error:
+        log.context.on_fault(log, error)
+
+
+def truncate_index(log: Log, segment: Segment, offset: int) -> None:
+    """Forget the transactions of a segment that ended at `offset` or above."""
+    path, disk = segment.path(names.TXN_INDEX), log.context.disk
+    if disk.exists(path):
+        disk.write_at(path, b"", size_below(disk.read_bytes(path), offset))
+
+
+def _enter(log: Log, segment: Segment, txn: CompletedTxn) -> int:
+    path, disk = segment.path(names.TXN_INDEX), log.context.disk
+    size = disk.size_of(path) if disk.exists(path) else 0
+    size -= size % ENTRY_SIZE  # an entry that was cut short is none
+    entry = AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, txn.last_stable_offset)
+    disk.write_at(path, encode_entry(entry), size)
+    log.has_aborted = True
+    return size

@@ -14,6 +14,7 @@ from penstock.model.ids import TopicPartition
 from penstock.model.invariants import invariant
 from penstock.records.batch import CONTROL, HEAD_SIZE, BatchHead, crc_of, read_head
 from penstock.storage import names
+from penstock.storage.aborted import note_ahead, take_back, truncate_index
 from penstock.storage.context import LogContext
 from penstock.storage.epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
@@ -27,10 +28,9 @@ from penstock.storage.log_sync import (
     sync_log,
 )
 from penstock.storage.producer_reload import reload_producers, write_snapshot
-from penstock.storage.producers import CompletedTxn, Producers
+from penstock.storage.producers import Producers
 from penstock.storage.segment import RELATIVE_OFFSET_MAX, UNKNOWN, Segment, base_of
 from penstock.storage.time_search import FoundOffset, find_first_since, find_youngest
-from penstock.storage.txn_index import AbortedTxn, encode_entry, size_below
 
 HINTS_MAX = 32
 NOWHERE = 1 << 63  # above every offset
@@ -159,10 +159,15 @@ class Log:
             or last - segment.base > RELATIVE_OFFSET_MAX
         ):
             segment = self._segment_for(base_offset, last, len(view), timestamp, now)
+        index_size = -1
         try:
+            if head.attributes & CONTROL and head.producer_id >= 0:
+                index_size = note_ahead(self, segment, view)
             position = segment.append(view, last, timestamp, config)
         except OSError as error:
             self.context.on_fault(self, error)
+            if index_size >= 0:
+                take_back(self, segment, index_size)
             raise
         self._tail_offset = base_offset
         self._tail_position = position
@@ -171,7 +176,7 @@ class Log:
             self.epochs.assign(leader_epoch, base_offset)
         if head.producer_id >= 0:
             if head.attributes & CONTROL:
-                self._replay(view, read_head(view))
+                self.producers.replay(view, 0, read_head(view))
             else:
                 self.producers.update(head, base_offset, timestamp)
 
@@ -197,22 +202,6 @@ class Log:
             self.append(view[at:after], head, head.base_offset, head.leader_epoch, now)
             at = after
         return self.end
-
-    def _replay(self, view: memoryview | bytes, head: BatchHead) -> None:
-        completed = self.producers.replay(view, 0, head)
-        if completed is not None and completed.is_aborted:
-            self.note_aborted(completed)
-
-    def note_aborted(self, txn: CompletedTxn) -> None:
-        """Enter an aborted transaction into the index of the segment that holds its marker."""
-        at = bisect_right(self.segments, txn.last_offset, key=base_of) - 1
-        path, disk = self.segments[at].path(names.TXN_INDEX), self.context.disk
-        size = disk.size_of(path) if disk.exists(path) else 0
-        entry = AbortedTxn(
-            txn.producer_id, txn.first_offset, txn.last_offset, txn.last_stable_offset
-        )
-        disk.write_at(path, encode_entry(entry), size)
-        self.has_aborted = True
 
     # ── rolling ─────────────────────────────────────────────────────────────────────────────────
 
@@ -391,7 +380,7 @@ class Log:
         self._discard(gone[::-1], now)
         self.context.indexes.forget(kept[-1])
         kept[-1].truncate(offset, now)
-        self._truncate_txn_index(kept[-1], offset)
+        truncate_index(self, kept[-1], offset)
         self._use_segments(kept)
         self.end = offset
         lower_recovery_point(self, offset)
@@ -420,11 +409,6 @@ class Log:
         if offset < kept:
             self.context.on_truncate(self)
             self.point_kept = offset
-
-    def _truncate_txn_index(self, segment: Segment, offset: int) -> None:
-        path, disk = segment.path(names.TXN_INDEX), self.context.disk
-        if disk.exists(path):
-            disk.write_at(path, b"", size_below(disk.read_bytes(path), offset))
 
     def _epochs_changed(self, text: str) -> None:
         with points:

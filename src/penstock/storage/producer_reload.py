@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from penstock.storage import names
+from penstock.storage.aborted import note_aborted
 from penstock.storage.producer_snapshot import CorruptSnapshot
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def reload_producers(
         if head.base_offset >= from_offset:
             completed = log.producers.replay(data, 0, head)
             if snapshot_max is not None and completed is not None and completed.is_aborted:
-                log.note_aborted(completed)
+                note_aborted(log, completed)
 
 
 def _load_newest(log: Log, offsets: list[int], now: int) -> int:

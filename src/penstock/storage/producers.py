@@ -223,6 +223,17 @@ class Producers:
         stable = next(iter(self.ongoing), offset + 1)
         return CompletedTxn(producer_id, first_offset, offset, not is_commit, stable)
 
+    def about_to_abort(self, producer_id: int, offset: int) -> CompletedTxn | None:
+        """What an abort marker at `offset` will say of this producer's transaction; None if none
+        is open. Changes nothing.
+        """
+        producer = self.by_id.get(producer_id)
+        if producer is None or producer.txn_first_offset < 0:
+            return None
+        first = producer.txn_first_offset
+        stable = next((other for other in self.ongoing if other != first), offset + 1)
+        return CompletedTxn(producer_id, first, offset, True, stable)
+
     @property
     def first_undecided_offset(self) -> int | None:
         """Where the oldest open transaction begins. Compaction stops there."""

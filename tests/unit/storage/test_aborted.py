@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from penstock.platform.disk import Disk
 from penstock.records.builder import end_txn_batch
 from penstock.storage.aborted import aborted_in
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
+from penstock.storage.segment import Segment
 from tests.unit.storage.logs import NOW, batch, fill, open_log, put
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -18,6 +21,10 @@ SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 def abort(log: Log, producer_id: int) -> None:
     put(log, batch(2, producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True))
     fill(log, 30)  # the marker stands in a later segment than the data
+    put(log, abort_marker(producer_id))
+
+
+def abort_marker(producer_id: int) -> bytearray:
     marker = end_txn_batch(
         producer_id=producer_id,
         producer_epoch=0,
@@ -25,7 +32,7 @@ def abort(log: Log, producer_id: int) -> None:
         coordinator_epoch=1,
         timestamp=NOW,
     )
-    put(log, bytearray(marker))
+    return bytearray(marker)
 
 
 def test_a_log_without_aborted_transactions_asks_the_disk_nothing(
@@ -57,3 +64,35 @@ def test_an_aborted_transaction_is_found_from_anywhere_in_it(
         assert [(txn.producer_id, txn.first_offset) for txn in found] == [(7, first)]
     assert aborted_in(log, last + 1, log.end) == []
     assert aborted_in(log, 0, first) == []
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "no room")
+
+
+@pytest.mark.parametrize(
+    ("where", "what"), [(Segment, "append"), (Disk, "write_at")], ids=["the log", "the index"]
+)
+def test_a_marker_and_its_index_entry_are_there_both_or_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: type, what: str
+) -> None:
+    log = open_log(tmp_path)
+    put(log, batch(2, producer_id=7, producer_epoch=0, sequence=0, transactional=True))
+    with monkeypatch.context() as patched:
+        patched.setattr(where, what, full)
+        with pytest.raises(OSError, match="no room"):
+            put(log, abort_marker(7))
+    assert (log.end, log.producers.ongoing) == (2, {0: 7})
+    assert aborted_in(log, 0, 2) == []
+    put(log, abort_marker(7))
+    assert [txn.last_offset for txn in aborted_in(log, 0, 3)] == [2]
+    log.close()
+    assert [txn.last_offset for txn in aborted_in(open_log(tmp_path), 0, 3)] == [2]
+
+
+def test_an_index_entry_that_was_cut_short_is_written_over(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    put(log, batch(2, producer_id=7, producer_epoch=0, sequence=0, transactional=True))
+    (tmp_path / "00000000000000000000.txnindex").write_bytes(b"torn")
+    put(log, abort_marker(7))
+    assert [txn.first_offset for txn in aborted_in(log, 0, 3)] == [0]
