@@ -110,16 +110,6 @@ def test_a_retry_is_answered_with_the_offsets_of_the_first_time(
     assert partition.log.end == 5
 
 
-def test_transactional_batches_are_refused_while_nobody_could_end_them(
-    store: LogStore, syncs: Syncs
-) -> None:
-    partition = leading(store, syncs)
-    data = batch(1, producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
-    refused = append(partition, data)
-    assert isinstance(refused, Refused) and refused.error == ErrorCode.INVALID_TXN_STATE
-    assert partition.last_stable == partition.high_watermark == 0
-
-
 def test_the_brokers_time_is_written_where_the_topic_asks(store: LogStore, syncs: Syncs) -> None:
     partition = leading(store, syncs, timestamp_append=True)
     assert append(partition, batch(2), NOON + 77) == Appended(0, 2, NOON + 77, 0)

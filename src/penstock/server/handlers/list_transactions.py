@@ -62,4 +62,4 @@ def _matcher(pattern: str) -> Callable[[str], object] | None:
     from penstock.coordination.group.consumer.regexes import compile_regex
 
     compiled = compile_regex(pattern)
-    return None if isinstance(compiled, str) else compiled.fullmatch  # type: ignore[no-any-return]
+    return None if isinstance(compiled, str) else compiled.fullmatch
