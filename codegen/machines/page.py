@@ -57,8 +57,8 @@ class Machine(NamedTuple):
 
     @property
     def events(self) -> list[Enum]:
-        (kind,) = {type(event) for _, event in self.table}
-        return list(kind)
+        kinds: set[type[Enum]] = {type(event) for _, event in self.table}
+        return [event for kind in kinds for event in kind]
 
 
 def camel(state: Enum) -> str:

@@ -3,8 +3,8 @@
 `python -m penstock.cli.reference` in the root of the repository writes two files again:
 
 - docs/reference/cli.md, for people;
-- src/penstock/cli/generated/help_pages.py, what `--help` shows, ready to print. Importing Typer to say the
-  same takes 60 to 100 ms, and asking for help should not feel like work.
+- src/penstock/cli/generated/help_pages.py, what `--help` shows, ready to print. Importing Typer to
+  say the same takes 60 to 100 ms, and asking for help should not feel like work.
 
 A test makes both and wants no difference.
 """
@@ -37,7 +37,9 @@ off.
 
 Commands that talk to a cluster find it by `-b HOST:PORT`, else by the environment variable
 `PENSTOCK_BOOTSTRAP`, else at `localhost:9092`. Each `-X KEY=VALUE` is a setting of librdkafka's,
-for example for security: `-X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512`.
+for example for security: `-X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512`. The
+commands of `group` and `txn` speak to brokers by themselves and understand the settings of security
+alone, and of the mechanisms PLAIN.
 """
 
 _EXAMPLES = """\
@@ -51,6 +53,9 @@ penstock consume orders -k ' -> '                 # what is there now
 penstock consume orders --follow --from end       # what comes from now on
 penstock consume orders --from 15m -f json | jq .value
 penstock consume orders -f json | penstock produce copy -f json
+penstock group lag billing --watch                # how far behind, in records and in time
+penstock group reset billing -t orders --by-duration 2h --dry-run
+penstock txn list --state ongoing --longer-than 5m
 penstock config set --topic orders retention.ms=3600000
 penstock log dump penstock-data/orders-0 --deep
 ```

@@ -25,11 +25,7 @@ COMMANDS = {
     "produce": ("penstock.cli.produce", "produce", "Write records, from standard input or files."),
     "consume": ("penstock.cli.consume", "consume", "Read records, to standard output."),
     "group": ("penstock.cli.group", "group", "List, describe, measure, reset and delete groups."),
-    "txn": (
-        "penstock.cli.txn",
-        "txn",
-        "List and describe transactions, find those that hang, and abort them.",
-    ),
+    "txn": ("penstock.cli.txn", "txn", "List, describe, find and abort transactions."),
     "config": ("penstock.cli.config", "config", "Describe, set, unset and validate configuration."),
     "log": ("penstock.cli.log", "log", "Look into log directories, without a running node."),
     "cluster": ("penstock.cli.cluster", "cluster", "Look at a cluster as a whole."),

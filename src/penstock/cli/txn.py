@@ -22,7 +22,7 @@ from penstock.cli.options import (
 )
 from penstock.cli.output import Shape, answer
 
-txn = new_app("List and describe transactions, find those that hang, and abort them.")
+txn = new_app("List, describe, find and abort transactions.")
 
 
 class State(StrEnum):

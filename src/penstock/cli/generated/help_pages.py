@@ -24,8 +24,7 @@ Commands:
   produce  Write records, from standard input or files.
   consume  Read records, to standard output.
   group    List, describe, measure, reset and delete groups.
-  txn      List and describe transactions, find those that hang, and abort
-           them.
+  txn      List, describe, find and abort transactions.
   config   Describe, set, unset and validate configuration.
   log      Look into log directories, without a running node.
   cluster  Look at a cluster as a whole.
@@ -400,7 +399,7 @@ Options:
     "txn": """\
 Usage: penstock txn [OPTIONS] COMMAND [ARGS]...
 
-  List and describe transactions, find those that hang, and abort them.
+  List, describe, find and abort transactions.
 
 Options:
   -h, --help  Show this message and exit.
