@@ -20,6 +20,10 @@ BUSY_BYTES: Final = 32 * 1024
 """A read of so much says that the peer is sending in bulk."""
 
 
+PEEK_BYTES: Final = 64 * 1024
+"""How much to read first where a large frame is expected: the rest is received in its place."""
+
+
 class FrameError(ValueError):
     """The peer announced a frame that no honest client sends."""
 
@@ -44,7 +48,7 @@ class FrameAssembly:
     waits; `keep(view)` puts aside what could not be served yet.
     """
 
-    __slots__ = ("_busy", "_filled", "_limit", "_owned", "_pool", "frame_bytes_max")
+    __slots__ = ("_busy", "_filled", "_large", "_limit", "_owned", "_pool", "frame_bytes_max")
 
     def __init__(self, pool: BufferPool, frame_bytes_max: int) -> None:
         self._pool = pool
@@ -52,6 +56,7 @@ class FrameAssembly:
         self._filled = 0
         self._limit = 0  # how far into the owned buffer to receive
         self._busy = False  # whether the last read was so large that more is to be expected
+        self._large = False  # whether the last frame was larger than the shared buffer
         self.frame_bytes_max = frame_bytes_max
 
     @property
@@ -68,7 +73,9 @@ class FrameAssembly:
         """Where to receive next."""
         owned = self._owned
         if owned is None:
-            return self._pool.shared
+            shared = self._pool.shared
+            # What a large frame puts into the shared buffer has to be copied out of it again.
+            return shared[:PEEK_BYTES] if self._large else shared
         if self._filled == self._limit:
             owned = self._grow(owned)
         return memoryview(owned)[self._filled : self._limit]
@@ -79,6 +86,8 @@ class FrameAssembly:
         if count:
             self._busy = count >= BUSY_BYTES
         if owned is None:
+            if self._large:
+                self._large = count == PEEK_BYTES
             return self._pool.shared[:count]
         self._filled += count
         return memoryview(owned)[: self._filled]
@@ -115,7 +124,8 @@ class FrameAssembly:
         self._owned = owned
         self._filled = count
         # Up to the end of a large frame and no further: what lies behind it would be copied.
-        self._limit = size if size > SHARED_BYTES else len(owned)
+        self._large = size > SHARED_BYTES
+        self._limit = size if self._large else len(owned)
         return owned
 
     def _size_for(self, waiting: memoryview) -> int:

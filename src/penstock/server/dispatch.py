@@ -22,9 +22,11 @@ from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API, ApiSpec
 from penstock.server.call import Call
 from penstock.server.large_produce import check_outline
+from penstock.server.plain_produce import serve_plain
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
+    from penstock.server.plain_produce import Result
 
 log = logging.getLogger("penstock.server")
 
@@ -35,6 +37,7 @@ _LENGTH = struct.Struct(">i")
 _FIRST = struct.Struct(">ii")  # frame length and correlation id
 _API_KEY = struct.Struct(">h")
 _PRODUCE = int(ApiKey.PRODUCE)
+_PRODUCE_BYTES = _API_KEY.pack(_PRODUCE)
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
@@ -65,6 +68,7 @@ class Dispatcher:
         self._broker = broker
         self._handlers = handlers
         self._routes: dict[int, Route] = {}
+        self._produces = _PRODUCE in handlers
 
     def may_overlap(self, frame: memoryview) -> bool:
         """Producers pipeline: a write may begin while an earlier one waits for its replicas."""
@@ -74,6 +78,14 @@ class Dispatcher:
         self, connection: Connection, frame: memoryview
     ) -> Reply | asyncio.Future[Reply | None] | None:
         """Answer one request frame."""
+        if self._produces and frame[:2] == _PRODUCE_BYTES:
+            reply = serve_plain(
+                self._broker,
+                frame,
+                lambda timeout_ms, results: self._produced(connection, frame, timeout_ms, results),
+            )
+            if reply is not None:
+                return reply
         try:
             api_key, version, correlation_id, client_id, body_at = read_request_header(frame)
             large = len(frame) > FRAME_BYTES_MAX
@@ -94,6 +106,19 @@ class Dispatcher:
         if response is None:
             return None
         return asyncio.ensure_future(_later(route.spec, call, response))
+
+    def _produced(
+        self, connection: Connection, frame: memoryview, timeout_ms: int, results: list[Result]
+    ) -> Reply | asyncio.Future[Reply | None]:
+        """Answer batches that were taken the short way, but not all of them at once or at all."""
+        from penstock.server.handlers.produce import answer_results
+
+        api_key, version, correlation_id, client_id, _ = read_request_header(frame)
+        call = Call(connection, api_key, version, correlation_id, client_id)
+        response = answer_results(self._broker, call, timeout_ms, results)
+        if isinstance(response, Message):
+            return encode(API[api_key], call, response)
+        return asyncio.ensure_future(_later(API[api_key], call, response))
 
     def _route(self, call: Call) -> Route:
         handler = self._handlers.get(call.api_key)

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
     from penstock.server.call import Call
+    from penstock.server.plain_produce import Result
 
 ACKS = (-1, 0, 1)
+_ANSWERED = 1
+"""Acks of those who get a reply."""
 BY_ID_FROM = 13
 ZSTD_FROM = 7
 """The first version whose clients may compress with zstd: older consumers could not read it."""
@@ -93,6 +96,29 @@ def handle(
     return point_at_leader(broker, call, response) if refused else response
 
 
+def answer_results(
+    broker: Broker, call: Call, timeout_ms: int, results: list[Result]
+) -> ProduceResponse | Awaitable[ProduceResponse]:
+    """Answer batches for partitions of one topic that were handed to their logs before."""
+    pending: _Pending = []
+    refused: list[ErrorCode] = []
+    answers = [
+        _answer(broker, _ANSWERED, partition, index, result, pending, refused)
+        for partition, index, result in results
+    ]
+    first = results[0][0]
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=first.topic, topic_id=first.topic_id, partition_responses=answers
+            )
+        ]
+    )
+    if pending:
+        return _wait(broker, call, timeout_ms, pending, response)
+    return point_at_leader(broker, call, response) if refused else response
+
+
 def _append_topic(
     broker: Broker,
     call: Call,
@@ -124,24 +150,37 @@ def _append_topic(
             or (guard is None and _behind(broker, partition, records))
             or partition.append(records, now, guard)
         )
-        if isinstance(result, Appended):
-            answer = PartitionProduceResponse(
-                index=index,
-                base_offset=result.base_offset,
-                log_append_time_ms=result.append_time,
-                log_start_offset=result.log_start,
-            )
-            answers.append(answer)
-            if acks and partition.high_watermark < result.end_offset:
-                _park(broker, partition, result, answer, pending)
-            continue
-        answer = PartitionProduceResponse(index=index)
-        answers.append(answer)
         if isinstance(result, Unverified):
+            answer = PartitionProduceResponse(index=index)
             questions.append(Question(partition, records, result, answer))
         else:
-            _refuse(answer, partition, result, refused)
+            answer = _answer(broker, acks, partition, index, result, pending, refused)
+        answers.append(answer)
     return answers
+
+
+def _answer(
+    broker: Broker,
+    acks: int,
+    partition: Partition,
+    index: int,
+    result: Appended | Refused,
+    pending: _Pending,
+    refused: list[ErrorCode],
+) -> PartitionProduceResponse:
+    if isinstance(result, Refused):
+        answer = PartitionProduceResponse(index=index)
+        _refuse(answer, partition, result, refused)
+        return answer
+    answer = PartitionProduceResponse(
+        index=index,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.append_time,
+        log_start_offset=result.log_start,
+    )
+    if acks and partition.high_watermark < result.end_offset:
+        _park(broker, partition, result, answer, pending)
+    return answer
 
 
 def _behind(broker: Broker, partition: Partition, records: memoryview) -> Unverified | None:
