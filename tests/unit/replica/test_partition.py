@@ -14,6 +14,7 @@ from penstock.model.ids import NodeId
 from penstock.model.invariants import InvariantViolated
 from penstock.records.batch import read_head
 from penstock.replica.partition import BYTES_UNCOUNTED, Appended, Partition, Readable, Refused
+from penstock.replica.transactions import Unverified
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.store import LogStore
@@ -64,7 +65,9 @@ def leading(store: LogStore, syncs: Syncs, **config: object) -> Partition:
 
 
 def append(partition: Partition, data: bytes, now: int = NOON) -> Appended | Refused:
-    return partition.append(memoryview(bytearray(data)), now)
+    result = partition.append(memoryview(bytearray(data)), now)
+    assert not isinstance(result, Unverified)
+    return result
 
 
 def test_offsets_are_assigned_and_the_epoch_is_written(store: LogStore, syncs: Syncs) -> None:

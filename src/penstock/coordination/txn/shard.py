@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordination.txn.states import ENDING, TxnState
-from penstock.coordination.txn.transaction import Transaction
+from penstock.coordination.txn.transaction import NO_PRODUCER, Transaction
 from penstock.metadata.levels import TRANSACTION_VERSION
 from penstock.model.ids import Millis
 from penstock.protocol.generated.transaction_records import TransactionLogKey, TransactionLogValue
@@ -43,8 +43,11 @@ class TxnShard:
 
     def record(self, out: Effects, transactional_id: str, value: TransactionLogValue) -> None:
         """Write down what becomes of an id."""
-        key = TransactionLogKey(transactional_id=transactional_id)
-        out.record(key, value, 1 if self.version >= 1 else 0)
+        version = 1 if self.version >= 1 else 0
+        if version == 0:  # there is no place for these before the cluster has agreed on more
+            value.previous_producer_id = value.next_producer_id = NO_PRODUCER
+            value.client_transaction_version = 0
+        out.record(TransactionLogKey(transactional_id=transactional_id), value, version)
 
     # -- what the runtime asks for ----------------------------------------------------------------
 
