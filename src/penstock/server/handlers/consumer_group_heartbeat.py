@@ -12,6 +12,7 @@ from penstock.coordination.group.consumer.checks import check_heartbeat
 from penstock.coordination.group.consumer.heartbeat import Client, heartbeat, refused
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from penstock.server.handlers.join_group import java_address
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -29,7 +30,7 @@ def handle(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -
     refusal = check_heartbeat(request, call.version, configured)
     if refusal is not None:
         return refused(refusal)
-    client = Client(call.client_id or "", f"/{call.host}")
+    client = Client(call.client_id or "", java_address(call.host))
     return broker.coordinators.groups.call(
         request.group_id,
         lambda shard, at, out, ticket: heartbeat(shard, at, out, ticket, request, client),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from penstock.coordination.group.classic.group import ClassicGroup
 from penstock.coordination.group.classic.sessions import keep_alive
 from penstock.coordination.group.classic.states import State
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.migration.speaking import heartbeat as consumer_heartbeat
 from penstock.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ def heartbeat(
 ) -> ErrorCode:
     """What the member has to know."""
     group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return consumer_heartbeat(group, at, out, member_id, instance_id, generation)
     if not isinstance(group, ClassicGroup):
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.check_member(member_id, instance_id)

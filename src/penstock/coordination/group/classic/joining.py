@@ -13,6 +13,9 @@ from penstock.coordination.group.classic.replies import join_refused, joined, wa
 from penstock.coordination.group.classic.sessions import NEW_MEMBER_MS_MAX, expect, keep_alive
 from penstock.coordination.group.classic.states import State
 from penstock.coordination.group.classic.static import rejoin_static
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.migration.downgrading import replace_empty
+from penstock.coordination.group.migration.speaking import join as join_consumers
 from penstock.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -52,8 +55,14 @@ def join(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket, asked: Joi
         _join_unknown(shard, at, out, ticket, asked)
     elif isinstance(group, ClassicGroup):
         join_group(shard, group, at, out, ticket, asked)
-    else:
+    elif not isinstance(group, ConsumerGroup):
         out.reply(ticket, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    elif group.members:
+        join_consumers(shard, group, at, out, ticket, asked)
+    elif asked.member_id:
+        out.reply(ticket, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, asked.member_id))
+    else:
+        replace_empty(shard, group, out, lambda: _join_unknown(shard, at, out, ticket, asked))
 
 
 def _join_unknown(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket, asked: Join) -> None:

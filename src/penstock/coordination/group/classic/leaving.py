@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.coordination.group.classic.group import ClassicGroup
 from penstock.coordination.group.classic.rebalancing import dismiss, rebalance
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.migration.speaking import leave as leave_consumers
 from penstock.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ def leave(
 ) -> list[ErrorCode]:
     """Let go who is there, and answer for each whether it was."""
     group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return leave_consumers(shard, group, at, out, leavers)
     if not isinstance(group, ClassicGroup):
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
     errors = [_let_go(group, member_id, instance_id, out) for member_id, instance_id in leavers]

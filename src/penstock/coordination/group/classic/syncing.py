@@ -10,6 +10,8 @@ from penstock.coordination.group.classic.records import group_value, write
 from penstock.coordination.group.classic.replies import sync_refused, synced, wait_for_sync
 from penstock.coordination.group.classic.sessions import keep_alive
 from penstock.coordination.group.classic.states import State
+from penstock.coordination.group.consumer.group import ConsumerGroup
+from penstock.coordination.group.migration.speaking import sync as sync_consumer
 from penstock.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ class Sync(NamedTuple):
 def sync(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket, asked: Sync) -> None:
     """Answer if there is an assignment, else wait for the leader's."""
     group = shard.groups.get(asked.group_id)
+    if isinstance(group, ConsumerGroup) and group.members:
+        sync_consumer(shard, group, at, out, ticket, asked)
+        return
     if not isinstance(group, ClassicGroup) or group.is_empty:
         out.reply(ticket, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         return

@@ -95,6 +95,7 @@ class ConsumerGroup:
             del self.static_ids[old.instance_id]
         self.classic_members -= old.classic is not None
         self.deadlines.pop(member_id, None)
+        self.rejoining.discard(member_id)
 
     def _hold(self, member: Member, held: Held) -> None:
         holders, epoch = self.holders, member.epoch

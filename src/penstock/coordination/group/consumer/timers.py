@@ -16,6 +16,7 @@ from penstock.coordination.group.consumer.sessions import (
     begin_session,
     expect,
 )
+from penstock.coordination.group.migration.downgrading import DOWNGRADED, on_downgraded
 from penstock.metadata.configs import GROUP
 
 if TYPE_CHECKING:
@@ -141,4 +142,5 @@ TIMERS: dict[str, OnTimer] = {
     REBALANCE: _on_rebalance,
     CLASSIC_JOIN: _on_classic,
     CLASSIC_SYNC: _on_classic,
+    DOWNGRADED: on_downgraded,
 }
