@@ -4,7 +4,7 @@
 
 ID is the transactional id and the static member of the group, the same over all lives of a worker;
 NAME is another one for each life, and HISTORY the file for its notes. A worker that cannot go on
-ends with status 3, and whoever started it starts the next.
+ends with status 3, or by SIGALRM, and whoever started it starts the next.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from penstock.testing.history.confluent import RecordingProducer, offset_of, pla
 BATCH = 50
 SESSION_TIMEOUT_MS = 6_000
 TRANSACTION_TIMEOUT_MS = 10_000
-CALL_SECONDS_MAX = 20
+CALL_SECONDS_MAX = 6
+BATCH_SECONDS_MAX = 8
+"""librdkafka may wait for ever for a group's coordinator that comes back, whatever time-out it was
+given: SIGALRM ends a worker that is stuck, as a supervisor would."""
 CANNOT_GO_ON = 3
 
 
@@ -57,12 +60,15 @@ class Worker:
 
     def run(self) -> None:
         """Until told to stop; raises what it cannot live with."""
+        signal.alarm(BATCH_SECONDS_MAX)
         self.producer.init_transactions(CALL_SECONDS_MAX)
         self.consumer.subscribe([self.source])
         while not self.stopping:
+            signal.alarm(BATCH_SECONDS_MAX)
             batch = [each for each in self.consumer.consume(BATCH, 0.2) if usable(each)]
             if batch:
                 self.process(batch)
+        signal.alarm(BATCH_SECONDS_MAX)
         self.consumer.close()
 
     def process(self, batch: list[Message]) -> None:

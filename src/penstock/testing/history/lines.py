@@ -51,10 +51,10 @@ def begin_line(operation: Operation) -> bytes:
     )
 
 
-def end_line(operation: Operation, result: dict[str, Any]) -> bytes:
+def end_line(operation: Operation, at: int, result: dict[str, Any]) -> bytes:
     """How it ended, and what came of it."""
     line = {
-        "at": operation.ended,
+        "at": at,
         "client": operation.client,
         "op": operation.number,
         "is": operation.outcome,

@@ -103,7 +103,7 @@ class Recorder:
             # What is unknown may still happen: it has no end.
             if outcome is not Outcome.UNKNOWN:
                 operation.ended = at
-            self._write(end_line(operation, result))
+            self._write(end_line(operation, at, result))
 
     def _write(self, line: bytes) -> None:
         if self._file is not None:
