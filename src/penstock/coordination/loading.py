@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.record_frames import CoordinatorFrames, UnknownRecordType
@@ -31,6 +31,16 @@ class Abandoned(Exception):
     """The shard is no longer wanted."""
 
 
+class Quick(Protocol):
+    """A shard's short cut, if its `quick_replay()` gives one: replays some records as bytes."""
+
+    def replay(self, key: memoryview, value: memoryview | None) -> bool:
+        """Whether the record, which belongs to no transaction, could be replayed like that."""
+
+    def forget(self) -> None:
+        """Another record was replayed the ordinary way: what was remembered may be out of date."""
+
+
 class ShardLoader:
     """Replays a log from its start to the end that it has now."""
 
@@ -50,6 +60,7 @@ class ShardLoader:
         self._read_bytes = read_bytes
         self._wanted = wanted
         self._slice_end = 0.0
+        self._quick: Quick | None = shard.quick_replay() if hasattr(shard, "quick_replay") else None
         self.records = 0
 
     async def load(self) -> None:
@@ -95,7 +106,11 @@ class ShardLoader:
             if record.key is None:
                 log.warning("%r: the record at %d has no key: skipped", self._log, record.offset)
                 continue
-            self._replay_record(record.offset, record.key, record.value, producer_id)
+            quick = self._quick
+            if quick is None or producer_id >= 0 or not quick.replay(record.key, record.value):
+                self._replay_record(record.offset, record.key, record.value, producer_id)
+                if quick is not None:
+                    quick.forget()
             self.records += 1
             if self.records % RECORDS_PER_LOOK == 0:
                 await self._pause_if_due()

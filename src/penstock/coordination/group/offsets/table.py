@@ -63,6 +63,11 @@ class OffsetTable:
         opened = self._open.get(group)
         return opened is not None and (topic, partition) in opened
 
+    @property
+    def any_open(self) -> bool:
+        """Whether some transaction has committed offsets that do not count yet."""
+        return bool(self._open)
+
     def has_open_transactions(self, group: str) -> bool:
         """Whether some transaction may yet commit offsets of the group."""
         return group in self._open
@@ -97,14 +102,18 @@ class OffsetTable:
         self._put(group, topic, partition, packed)
 
     def _put(self, group: str, topic: str, partition: int, packed: Packed) -> None:
+        self.partitions(group, topic)[partition] = packed
+
+    def partitions(self, group: str, topic: str) -> dict[int, Packed]:
+        """Where the offsets of a group and a topic are kept: to be filled at once."""
         topics = self.by_group.get(group)
         if topics is None:
             topics = self.by_group[group] = {}
-        partitions = topics.get(topic)
-        if partitions is None:
+        found = topics.get(topic)
+        if found is None:
             # Every group that reads a topic would bring a copy of its name.
-            partitions = topics[self._names.setdefault(topic, topic)] = {}
-        partitions[partition] = packed
+            found = topics[self._names.setdefault(topic, topic)] = {}
+        return found
 
     def put_pending(self, producer_id: int, key: Key, record_offset: int, packed: Packed) -> None:
         """A commit within a transaction waits for the transaction's end."""
