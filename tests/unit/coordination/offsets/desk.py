@@ -105,7 +105,9 @@ class Desk:
             producer=None if producer is None else Producer(producer, 0),
             **options,
         )
-        response = self.step(lambda *step: commit_offsets(*step, commit))
+        response = self.step(
+            lambda shard, at, out, ticket: commit_offsets(shard, at, out, ticket, commit)
+        )
         return ErrorCode(response.topics[0].partitions[0].error_code)
 
     def committed(self, group: str, topic: str = "t", partition: int = 0) -> Committed | None:

@@ -21,7 +21,9 @@ from tests.unit.coordination.offsets.test_expiry import with_members
 
 
 def delete(desk: Desk, *group_ids: str) -> list[ErrorCode]:
-    response = desk.step(lambda *step: delete_groups(*step, group_ids))
+    response = desk.step(
+        lambda shard, at, out, ticket: delete_groups(shard, at, out, ticket, group_ids)
+    )
     return [ErrorCode(result.error_code) for result in response.results]
 
 
@@ -54,7 +56,9 @@ def forget(desk: Desk, group: str, topic: str, *partitions: int) -> Any:
             partitions=[OffsetDeleteRequestPartition(partition_index=it) for it in partitions],
         )
     ]
-    return desk.step(lambda *step: delete_offsets(*step, group, topics))
+    return desk.step(
+        lambda shard, at, out, ticket: delete_offsets(shard, at, out, ticket, group, topics)
+    )
 
 
 def test_offsets_that_a_member_may_need_are_not_deleted() -> None:

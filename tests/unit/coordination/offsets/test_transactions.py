@@ -15,7 +15,9 @@ def fetched(desk: Desk, require_stable: bool = True) -> tuple[int, ErrorCode]:
     asked = OffsetFetchRequestGroup(
         group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
     )
-    response = desk.step(lambda *step: fetch_offsets(*step, asked, require_stable))
+    response = desk.step(
+        lambda shard, at, out, ticket: fetch_offsets(shard, at, out, ticket, asked, require_stable)
+    )
     found = response.topics[0].partitions[0]
     return found.committed_offset, ErrorCode(found.error_code)
 
