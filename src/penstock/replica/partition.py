@@ -26,7 +26,7 @@ from penstock.records.builder import end_txn_batch
 from penstock.records.deep import RecordRules, looks_inside, rules_for, validate
 from penstock.records.deep import Refused as RecordsRefused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Guard, Guards, Unverified
-from penstock.storage.aborted import aborted_in
+from penstock.storage.aborted import aborted_in, end_of_slice
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_slice import LogSlice
@@ -420,9 +420,13 @@ class Partition:
             return known, end
         return None
 
-    def aborted(self, offset: int, end: int) -> list[tuple[int, int]]:
-        """Producer id and first offset of each aborted transaction with data in [offset, end)."""
-        return [(txn.producer_id, txn.first_offset) for txn in aborted_in(self.log, offset, end)]
+    def aborted(self, offset: int, read: Readable) -> list[tuple[int, int]]:
+        """Producer id and first offset of each aborted transaction in what was read at `offset`."""
+        log = self.log
+        if read.data is None or not log.has_aborted:
+            return []
+        end = min(read.last_stable, end_of_slice(log, offset, read.data))
+        return [(txn.producer_id, txn.first_offset) for txn in aborted_in(log, offset, end)]
 
     def read(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from penstock.records.batch import read_head
@@ -19,6 +19,7 @@ from penstock.storage.txn_index import (
 
 if TYPE_CHECKING:
     from penstock.storage.log import Log
+    from penstock.storage.log_slice import LogSlice
     from penstock.storage.producers import CompletedTxn
 
 
@@ -39,6 +40,26 @@ def aborted_in(log: Log, start: int, end: int) -> list[AbortedTxn]:
         if complete:
             break
     return found
+
+
+def end_of_slice(log: Log, offset: int, found: LogSlice) -> int:
+    """An offset above all in a slice that was read from `offset`, and not far above.
+
+    Without looking at the slice's batches: a reader who is far behind would otherwise be told of
+    all that was aborted since, again with each fetch.
+    """
+    segments = log.segments
+    number = bisect_right(segments, offset, key=base_of) - 1
+    while segments[number].file is not found.file:
+        number += 1  # compaction took the rest of the segments before
+        if number == len(segments):
+            return log.end  # compaction has replaced it meanwhile
+    segment = segments[number]
+    log.use_index(segment)
+    entry = bisect_left(segment.index.positions, found.position + found.size)
+    if entry < len(segment.index.positions):
+        return segment.base + segment.index.offsets[entry]
+    return segments[number + 1].base if number + 1 < len(segments) else log.end
 
 
 def note_aborted(log: Log, txn: CompletedTxn) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ErrorCode
-from penstock.replica.partition import Appended, Partition, Refused
+from penstock.replica.partition import Appended, Partition, Readable, Refused
 from penstock.replica.transactions import GUARDS_MAX, NOT_TRANSACTIONAL, Guard, Unverified
 from penstock.storage.store import LogStore
 from tests.unit.replica.test_partition import Syncs, leading
@@ -156,8 +156,32 @@ def test_aborted_records_are_told_to_readers(partition: Partition) -> None:
     end(partition, commit=False)
     begin(partition, 1)
     end(partition)
-    assert partition.aborted(0, 4) == [(PRODUCER, 0)]
-    assert partition.aborted(2, 4) == []
+    assert aborted_from(partition, 0) == [(PRODUCER, 0)]
+    assert aborted_from(partition, 2) == []
+
+
+def test_a_reader_is_not_told_of_what_was_aborted_far_behind_what_it_gets(tmp_path: Path) -> None:
+    store = LogStore([str(tmp_path)], node_id=1, cluster_id="cluster")
+    store.open()
+    partition = leading(store, Syncs(), index_interval_bytes=1, segment_bytes=5000)
+    for number in range(100):
+        begin(partition, number)
+        end(partition, commit=False)
+    everything = aborted_from(partition, 0)
+    few = aborted_from(partition, 0, 400)
+    assert 2 <= len(few) <= 5 and everything[: len(few)] == few
+    assert len(everything) < 100  # the other segments come with other fetches
+    in_the_middle = aborted_from(partition, 100, 400)
+    assert in_the_middle[0] == (PRODUCER, 100) and len(in_the_middle) <= 5
+    store.close()
+
+
+def aborted_from(
+    partition: Partition, offset: int, size_max: int = 1_000_000
+) -> list[tuple[int, int]]:
+    read = partition.read(offset, size_max, True, True)
+    assert isinstance(read, Readable)
+    return partition.aborted(offset, read)
 
 
 def test_a_marker_of_an_older_epoch_is_refused(partition: Partition) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.coordination.keys import shard_of
 from penstock.coordination.txn.adding import Participation, Verdict
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -33,14 +34,13 @@ def handle(
     if not request.transactional_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     groups = broker.coordinators.groups
-    index = groups.index_of(request.group_id)
-    if index < 0:
-        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    # A topic that does not exist yet will have as many partitions as the configuration says.
+    partitions = groups.partitions or broker.config.get_int("offsets.topic.num.partitions")
     what = Participation(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        ((groups.topic, index),),
+        ((groups.topic, shard_of(request.group_id, partitions)),),
     )
     verdict = ask(broker, what, verify_only=False)
     if isinstance(verdict, Verdict):

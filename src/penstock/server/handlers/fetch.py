@@ -190,11 +190,9 @@ class _Reading:
 
 
 def _aborted(partition: Partition, offset: int, read: Readable) -> list[AbortedTransaction]:
-    if read.data is None:
-        return []
     return [
         AbortedTransaction(producer_id=producer_id, first_offset=first)
-        for producer_id, first in partition.aborted(offset, read.last_stable)
+        for producer_id, first in partition.aborted(offset, read)
     ]
 
 

@@ -46,6 +46,7 @@ def handle(
     """Answer partition by partition, when the markers are as safe as the in-sync replicas."""
     response = WriteTxnMarkersResponse()
     pending: _Pending = []
+    nonsense = any(each.producer_id < 0 or each.producer_epoch < 0 for each in request.markers)
     for each in request.markers:
         marker = Marker(
             each.producer_id,
@@ -54,7 +55,10 @@ def handle(
             each.transaction_result,
             each.transaction_version,
         )
-        topics = [_write_topic(broker, topic, marker, pending) for topic in each.topics]
+        if nonsense:
+            topics = [_refuse_topic(topic) for topic in each.topics]
+        else:
+            topics = [_write_topic(broker, topic, marker, pending) for topic in each.topics]
         response.markers.append(
             WritableTxnMarkerResult(producer_id=each.producer_id, topics=topics)
         )
@@ -79,6 +83,18 @@ def _write_topic(
             partition.await_commit(appended.end_offset, committed)
             pending.append((result, committed))
     return WritableTxnMarkerTopicResult(name=topic.name, partitions=results)
+
+
+def _refuse_topic(topic: WritableTxnMarkerTopic) -> WritableTxnMarkerTopicResult:
+    """Nobody writes without an id and an epoch. Kafka knows no better error for it."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    return WritableTxnMarkerTopicResult(
+        name=topic.name,
+        partitions=[
+            WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+            for index in topic.partition_indexes
+        ],
+    )
 
 
 async def _wait(
