@@ -19,6 +19,7 @@ from penstock.model.invariants import invariant
 if TYPE_CHECKING:
     from penstock.coordination.effects import Effects, Moment
     from penstock.coordination.group.consumer.assignors.wish import Partitions
+    from penstock.metadata.topics import TopicsImage
 
 FIRST_EPOCH = 1
 """Of a group and of its target, before anybody has joined."""
@@ -142,20 +143,26 @@ class ConsumerGroup:
         """The one that most members ask for."""
         return most_wanted(self.members.values(), default)
 
-    def check_partition_commit(
-        self, member_id: str, generation: int, topic_id: bytes, partition: int
+    def check_partitions(
+        self,
+        member_id: str,
+        generation: int,
+        partitions: Iterable[tuple[str, int]],
+        topics: TopicsImage,
     ) -> ErrorCode:
-        """Whether a member at an older epoch may still commit for a partition.
+        """Whether a member that `check_commit` lets through may commit for these partitions.
 
-        It may if it has held the partition ever since: then nobody else can have committed.
+        At an older epoch it may if it has held them ever since: nobody else can have committed.
         """
         member = self.members.get(member_id)
-        if member is None or generation < 0 or generation == member.epoch:
+        if member is None or generation < 0 or generation >= member.epoch:
             return ErrorCode.NONE
-        since = member.epoch_of(topic_id, partition)
-        if since is not None and generation >= since:
-            return ErrorCode.NONE
-        return _stale(member)
+        for name, number in partitions:
+            topic = topics.by_name.get(name)
+            since = None if topic is None else member.epoch_of(topic.id, number)
+            if since is None or generation < since:
+                return _stale(member)
+        return ErrorCode.NONE
 
     # -- what any group can be asked --------------------------------------------------------------
 

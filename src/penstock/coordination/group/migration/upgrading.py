@@ -84,6 +84,7 @@ def _upgrade(
             )
     if why is not None:
         message = f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}"
+        log.warning("%s", message)
         return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{message}.")
     around = shard.consumers
     group.metadata_hash = group_hash(group.subscriptions.topics, around.image, around.hashes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.offsets.committed import NO_EXPIRY
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
@@ -131,6 +132,10 @@ def _check(shard: GroupShard, commit: Commit, at: Moment, out: Effects) -> Error
         at,
         out,
     )
+    if not error and isinstance(group, ConsumerGroup):
+        wanted = ((it.topic, it.asked.partition_index) for it in commit.entries)
+        topics = shard.consumers.image.topics
+        error = group.check_partitions(commit.member_id, commit.generation, wanted, topics)
     if is_transactional and error == ErrorCode.STALE_MEMBER_EPOCH:
         return ErrorCode.ILLEGAL_GENERATION
     return error
