@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.coordination.txn import adding
 from penstock.coordination.txn.adding import Participation, Verdict
 from penstock.coordination.txn.transaction import EPOCH_PER_TXN_FROM
+from penstock.metadata.configs import BROKER
 from penstock.model.errors import ErrorCode
 from penstock.records.batch import HEAD_SIZE, read_head
 from penstock.replica.partition import Appended, Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Unverified
+from penstock.server.topic_configs import EVERY_BROKER
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.produce import PartitionProduceResponse, ProduceRequest
@@ -99,7 +101,7 @@ def verify(
     coordinator's, as leaders pass them on.
     """
     adds = support is Support.ADDS
-    if not adds and not broker.config["transaction.partition.verification.enable"]:
+    if not adds and not _is_enabled(broker):
         return _NONE
     version = EPOCH_PER_TXN_FROM if adds else 0
     what = Participation(transactional_id, producer_id, producer_epoch, partitions, version)
@@ -110,6 +112,16 @@ def verify(
         if not (adds and verdict.error is ErrorCode.CONCURRENT_TRANSACTIONS):
             return _errors(verdict, partitions, support)
     return _verify_later(broker, what, support, verdict)
+
+
+def _is_enabled(broker: Broker) -> bool:
+    """As configured now: it may be switched off while the node runs."""
+    key = "transaction.partition.verification.enable"
+    for name in (str(broker.node_id), EVERY_BROKER):
+        altered = broker.image.configs.of(BROKER, name).get(key)
+        if altered is not None:
+            return altered.strip().lower() == "true"
+    return broker.config.get_bool(key)
 
 
 def ask(

@@ -13,6 +13,8 @@ IGNORED = "ignored"
 
 _HONOURED_BROKER = frozenset(
     {
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
         "advertised.listeners",
         "auto.create.topics.enable",
         "broker.heartbeat.interval.ms",
@@ -111,16 +113,21 @@ _HONOURED_BROKER = frozenset(
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.partition.verification.enable",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "transaction.state.log.load.buffer.size",
         "transaction.state.log.min.isr",
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
+        "transactional.id.expiration.ms",
     }
 )
 
 # Features that the design promises and this release does not have yet, by prefix or by name.
 _PLANNED_BROKER = (
-    "add.partitions.to.txn.",
     "allow.everyone.",
     "alter.log.dirs.",
     "authorizer.class.name",
