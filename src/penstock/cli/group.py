@@ -22,6 +22,7 @@ from penstock.cli.options import (
     new_app,
 )
 from penstock.cli.output import Shape, Table, answer
+from penstock.cli.places import wanted_of
 
 group = new_app("List, describe, measure, reset and delete groups.")
 
@@ -147,22 +148,16 @@ def lag(
     committed offset has no lag to tell. With --watch a terminal shows a live table; elsewhere
     each measurement is printed, and with -o json it is one line.
     """
-    from penstock.cli import group_lag, groups
-    from penstock.cli.group_watch import watch_lag
+    from penstock.cli.group_lag import tables
+    from penstock.cli.group_watch import Watch
     from penstock.cli.wire_cluster import Cluster
 
-    with Cluster(bootstrap, settings, wait) as cluster:
-        gauge = group_lag.Gauge(cluster)
-
-        def measure() -> group_lag.Document:
-            described = groups.describe(cluster, name)
-            return group_lag.document(described, gauge.measure(described))
-
+    with Watch(lambda: Cluster(bootstrap, settings, wait), name) as measuring:
         if watch:
-            watch_lag(measure, output)
+            measuring.show(output)
         else:
-            lagging = measure()
-            answer(lagging, group_lag.tables(lagging), output)
+            lagging = measuring.measure()
+            answer(lagging, tables(lagging), output)
 
 
 @group.command()
@@ -214,6 +209,7 @@ def reset(
     from penstock.cli.wire_cluster import Cluster
 
     group_reset.check_scope(topic, all_topics)
+    wanted = [wanted_of(word) for word in topic or ()]
     target = group_reset.target_of(
         to_earliest=to_earliest,
         to_latest=to_latest,
@@ -226,7 +222,7 @@ def reset(
     )
     with Cluster(bootstrap, settings, wait) as cluster:
         committed = group_offsets.committed(cluster, name)
-        places = group_reset.scope(cluster, name, topic, committed)
+        places = group_reset.scope(cluster, name, wanted, committed)
         moves = group_reset.plan(cluster, target, places, committed)
         if not dry_run:
             group_reset.refuse_if_active(cluster, name)
@@ -255,6 +251,7 @@ def delete(
     from penstock.cli.failure import Failure
     from penstock.cli.wire_cluster import Cluster
 
+    wanted = [wanted_of(word) for word in topic or ()]
     if not yes:
         if topic:
             confirm("offsets of " + ", ".join(names), "in " + ", ".join(topic))
@@ -264,8 +261,8 @@ def delete(
     with Cluster(bootstrap, settings, wait) as cluster:
         for name in names:
             try:
-                if topic:
-                    group_delete.delete_offsets(cluster, name, topic, failures)
+                if wanted:
+                    group_delete.delete_offsets(cluster, name, wanted, failures)
                 else:
                     group_delete.delete_group(cluster, name, if_exists=if_exists)
             except Failure as failure:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from penstock.cli import group_offsets
 from penstock.cli.failure import Failures, say
+from penstock.cli.places import Wanted
 from penstock.cli.wire_cluster import GROUP, Cluster, Refusal, check
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -29,10 +30,13 @@ def delete_group(cluster: Cluster, name: str, *, if_exists: bool) -> None:
         say(f"deleted group {name}")
 
 
-def delete_offsets(cluster: Cluster, name: str, topics: Sequence[str], failures: Failures) -> None:
+def delete_offsets(
+    cluster: Cluster, name: str, wanted: Sequence[Wanted], failures: Failures
+) -> None:
     """Delete what a group has committed in some partitions, as far as it goes."""
     committed = group_offsets.committed(cluster, name)
-    places = group_offsets.places_of(cluster, topics, committed)
+    # What the group has committed can be forgotten even where the topic is no more.
+    places = cluster.places(wanted, committed)
     done, refused = group_offsets.forget(cluster, name, places)
     if done:
         say(f"deleted offsets of group {name} in {', '.join(map(str, done))}")

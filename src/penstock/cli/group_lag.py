@@ -15,7 +15,8 @@ from typing import Any
 from penstock.cli import group_offsets
 from penstock.cli.durations import age_text
 from penstock.cli.output import Table
-from penstock.cli.wire_cluster import Cluster, Place, by_leader, by_topic
+from penstock.cli.places import Place, by_leader, by_topic
+from penstock.cli.wire_cluster import Cluster
 from penstock.protocol.generated.fetch import (
     FetchPartition,
     FetchRequest,

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from penstock.cli.failure import Failure, Failures
-from penstock.cli.wire_cluster import (
-    GROUP,
-    Cluster,
-    Place,
-    Refusal,
-    by_leader,
-    by_topic,
-    check,
-)
+from penstock.cli.failure import Failures
+from penstock.cli.places import Place, by_leader, by_topic
+from penstock.cli.wire_cluster import GROUP, Cluster, Refusal, check
 from penstock.protocol.generated.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -153,42 +146,3 @@ def forget(cluster: Cluster, group: str, places: Iterable[Place]) -> tuple[list[
             else:
                 done.append(place)
     return done, failures
-
-
-def places_of(cluster: Cluster, words: Iterable[str], known: Iterable[Place] = ()) -> list[Place]:
-    """Partitions that a user wrote as `TOPIC` or `TOPIC:0,2`; a topic alone means all of it.
-
-    A topic that is no more, but in which the group has offsets (`known`), is there to be named.
-    """
-    asked = [_read_place(word) for word in words]
-    there = list(cluster.leaders({topic for topic, _ in asked}))
-    there += [place for place in known if place not in there]
-    chosen: dict[Place, None] = {}
-    for topic, numbers in asked:
-        partitions = sorted(place.partition for place in there if place.topic == topic)
-        if not partitions:
-            raise Failure(
-                f"there is no topic {topic}",
-                "`penstock topic list` shows the topics that there are",
-            )
-        missing = sorted(set(numbers or ()) - set(partitions))
-        if missing:
-            raise Failure(
-                f"topic {topic} has no partition {missing[0]}",
-                f"its partitions are {partitions[0]} to {partitions[-1]}",
-            )
-        chosen.update(dict.fromkeys(Place(topic, number) for number in numbers or partitions))
-    return list(chosen)
-
-
-def _read_place(word: str) -> tuple[str, list[int] | None]:
-    from penstock.cli.failure import USAGE
-
-    topic, colon, numbers = word.partition(":")
-    if not topic or (
-        colon and not all(one.isascii() and one.isdigit() for one in numbers.split(","))
-    ):
-        raise Failure(
-            f"--topic {word!r} names no partitions", "write TOPIC, or TOPIC:0 or TOPIC:0,2,5", USAGE
-        )
-    return topic, [int(one) for one in numbers.split(",")] if colon else None

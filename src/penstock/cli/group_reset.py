@@ -11,8 +11,9 @@ from penstock.cli.durations import duration_ms
 from penstock.cli.failure import USAGE, Failure
 from penstock.cli.group_offsets import EARLIEST, LATEST
 from penstock.cli.output import Table
+from penstock.cli.places import Place, Wanted
 from penstock.cli.positions import Kind, position_of
-from penstock.cli.wire_cluster import Cluster, Place
+from penstock.cli.wire_cluster import Cluster
 
 
 class Goal(Enum):
@@ -99,11 +100,11 @@ def _time_of(text: str, now_ms: int, option: str) -> int:
 
 
 def scope(
-    cluster: Cluster, group: str, topics: Sequence[str] | None, committed: Mapping[Place, int]
+    cluster: Cluster, group: str, wanted: Sequence[Wanted], committed: Mapping[Place, int]
 ) -> list[Place]:
-    """The partitions to move in: those of the topics, or for none all that are committed in."""
-    if topics:
-        return group_offsets.places_of(cluster, topics)
+    """The partitions to move in: those that are wanted, or for none all that are committed in."""
+    if wanted:
+        return cluster.places(wanted)
     if not committed:
         raise Failure(
             f"group {group} has committed nothing, so there is nothing to move",

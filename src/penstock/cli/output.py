@@ -52,14 +52,23 @@ def answer(document: object, tables: Sequence[Table], shape: Shape) -> None:
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it: nothing as a dash, lists with commas."""
+    """A value as a table shows it: nothing as a dash, lists with commas.
+
+    Names may come from anybody: what could move a terminal's cursor is spelled out.
+    """
     if value is None or value == "" or value == []:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ",".join(str(one) for one in value)
-    return str(value)
+        text = ",".join(str(one) for one in value)
+    else:
+        text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def _draw_plainly(table: Table) -> None:

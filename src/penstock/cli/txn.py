@@ -21,6 +21,7 @@ from penstock.cli.options import (
     new_app,
 )
 from penstock.cli.output import Shape, answer
+from penstock.cli.places import Place, wanted_of
 
 txn = new_app("List, describe, find and abort transactions.")
 
@@ -113,9 +114,9 @@ def hanging(
         typer.Option(
             "--topic",
             "-t",
-            metavar="TOPIC",
+            metavar="TOPIC[:P,...]",
             show_default="all",
-            help="Look into this topic; repeatable.",
+            help="Look into a topic, or some of its partitions; repeatable.",
         ),
     ] = None,
     older_than: Annotated[
@@ -132,11 +133,12 @@ def hanging(
     Readers of committed data wait behind them for ever. `penstock txn abort` ends them.
     """
     older_ms = duration_ms(older_than, "--older-than")
+    wanted = [wanted_of(word) for word in topic or ()]
     from penstock.cli import txn_producers
     from penstock.cli.wire_cluster import Cluster
 
     with Cluster(bootstrap, settings, wait) as cluster:
-        found = txn_producers.hanging(cluster, topic, older_ms)
+        found = txn_producers.hanging(cluster, wanted, older_ms)
     documents = [txn_producers.document(one) for one in found]
     answer(documents, [txn_producers.table(found)], output)
 
@@ -174,7 +176,7 @@ def abort(
     only for that, as the coordinator is not asked.
     """
     from penstock.cli import txn_abort
-    from penstock.cli.wire_cluster import Cluster, Place
+    from penstock.cli.wire_cluster import Cluster
 
     txn_abort.check_choice(name, topic, partition, start_offset, producer)
     with Cluster(bootstrap, settings, wait) as cluster:

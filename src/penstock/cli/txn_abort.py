@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from penstock.cli import txn_producers, txns
 from penstock.cli.failure import USAGE, Failure
+from penstock.cli.places import Place, Wanted
 from penstock.cli.txn_producers import Open
-from penstock.cli.wire_cluster import TRANSACTION, Cluster, Place, check
+from penstock.cli.wire_cluster import TRANSACTION, Cluster, check
 from penstock.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -48,7 +49,8 @@ def check_choice(
 
 def find(cluster: Cluster, place: Place, start: int | None, producer: int | None) -> Open:
     """The open transaction in a partition that begins at `start` or is that producer's."""
-    for one in txn_producers.open_transactions(cluster, [place]):
+    there = cluster.places([Wanted(place.topic, [place.partition])])
+    for one in txn_producers.open_transactions(cluster, there):
         if start in (None, one.start) and producer in (None, one.producer):
             return one
     which = f"producer {producer}" if start is None else f"offset {start}"

@@ -8,13 +8,14 @@ knows, that the partition takes part, the marker never comes, and the transactio
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from penstock.cli import txns
 from penstock.cli.durations import age_text
 from penstock.cli.output import Table
-from penstock.cli.wire_cluster import Cluster, Place, by_leader, by_topic, check
+from penstock.cli.places import Place, Wanted, by_leader, by_topic
+from penstock.cli.wire_cluster import Cluster, check
 from penstock.protocol.generated.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -83,14 +84,11 @@ def _read(told: DescribeProducersResponse) -> Iterable[Open]:
                     )
 
 
-def hanging(cluster: Cluster, topics: Iterable[str] | None, older_than_ms: int) -> list[Hanging]:
-    """Transactions in the topics, or in all, that were last written to so long ago and hang."""
+def hanging(cluster: Cluster, wanted: Sequence[Wanted], older_than_ms: int) -> list[Hanging]:
+    """Transactions that hang and were last written to so long ago, in all topics for none."""
+    places = cluster.places(wanted) if wanted else list(cluster.leaders(None))
     before_ms = time.time() * 1000 - older_than_ms
-    candidates = [
-        one
-        for one in open_transactions(cluster, cluster.leaders(topics))
-        if one.written_ms <= before_ms
-    ]
+    candidates = [one for one in open_transactions(cluster, places) if one.written_ms <= before_ms]
     if not candidates:
         return []
     held = {one["producer"]: one for one in txns.listing(cluster, (), _producers(candidates), None)}

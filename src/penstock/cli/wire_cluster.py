@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from penstock.cli.addresses import address_of, nobody_there
 from penstock.cli.failure import Failure
 from penstock.cli.options import pairs_of
+from penstock.cli.places import Place, Wanted, chosen
 from penstock.cli.wire import Answer, Wire
 from penstock.cli.wire_security import security_of
 from penstock.model.errors import ErrorCode
@@ -83,16 +84,6 @@ class Node(NamedTuple):
     port: int
 
 
-class Place(NamedTuple):
-    """A partition of a topic; written as Kafka's tools write it."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-
 class Cluster:
     """The brokers behind a bootstrap address, each connected to when first needed."""
 
@@ -108,6 +99,10 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
         for wire in (self._entrance, *self._wires.values()):
             wire.close()
 
@@ -162,6 +157,10 @@ class Cluster:
                 leaders[Place(topic.name, one.partition_index)] = one.leader_id
         return leaders
 
+    def places(self, wanted: Sequence[Wanted], known: Iterable[Place] = ()) -> list[Place]:
+        """The partitions that are wanted; `Failure` if one is neither there nor `known`."""
+        return chosen(wanted, {*self.leaders({topic for topic, _ in wanted}), *known})
+
     def patiently(self, attempt: Callable[[], Result]) -> Result:
         """Attempt until it is not refused for a reason that passes, or the wait is over."""
         deadline = time.monotonic() + self._wait
@@ -194,21 +193,3 @@ class Cluster:
         found = self._entrance.ask(MetadataRequest(topics=[]), MetadataResponse)
         nodes = [Node(one.node_id, one.host, one.port) for one in found.brokers]
         return {node.id: node for node in sorted(nodes)}
-
-
-def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
-    """Partitions under their topics, as most requests want them."""
-    grouped: dict[str, list[int]] = {}
-    for place in places:
-        grouped.setdefault(place.topic, []).append(place.partition)
-    return grouped
-
-
-def by_leader(leaders: dict[Place, int], places: Iterable[Place]) -> dict[int, list[Place]]:
-    """Partitions under the broker that leads them; those that nobody leads are left out."""
-    grouped: dict[int, list[Place]] = {}
-    for place in places:
-        leader = leaders.get(place, -1)
-        if leader >= 0:
-            grouped.setdefault(leader, []).append(place)
-    return grouped

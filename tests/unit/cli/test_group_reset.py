@@ -9,7 +9,7 @@ import pytest
 from penstock.cli import group_offsets, group_reset
 from penstock.cli.failure import USAGE, Failure
 from penstock.cli.group_reset import Goal, Move, Target, target_of
-from penstock.cli.wire_cluster import Place
+from penstock.cli.places import Place
 
 NOW = 1_000_000_000
 NOTHING: dict[str, Any] = {

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock.cli.failure import UNREACHABLE, USAGE, Failure
+from penstock.cli.places import Place, by_leader, by_topic
 from penstock.cli.wire import ANSWER_SIZE_MAX, Wire
-from penstock.cli.wire_cluster import Place, Refusal, by_leader, by_topic, check
+from penstock.cli.wire_cluster import Refusal, check
 from penstock.cli.wire_security import Security, security_of
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey

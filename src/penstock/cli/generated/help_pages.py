@@ -463,8 +463,8 @@ Usage: penstock txn hanging [OPTIONS]
   ends them.
 
 Options:
-  -t, --topic TOPIC               Look into this topic; repeatable.  [default:
-                                  (all)]
+  -t, --topic TOPIC[:P,...]       Look into a topic, or some of its
+                                  partitions; repeatable.  [default: (all)]
   --older-than SPAN               Leave alone what was written to since.
                                   [default: 15m]
   -o, --output <table|json|yaml>  How to print the answer.  [default: table]
