@@ -60,14 +60,14 @@ class Security(NamedTuple):
             if self.certificate is not None:
                 context.load_cert_chain(self.certificate, self.key, self.key_password)
             return context.wrap_socket(plain, server_hostname=host)
-        except ssl.SSLError as fault:
-            raise Failure(
-                f"no TLS with {host}: {fault.reason or fault}",
-                "check -X ssl.ca.location, and whether this listener speaks TLS",
-            ) from None
         except FileNotFoundError as missing:
             raise Failure(
                 f"a file that -X names is not there: {missing.filename or missing}", "", USAGE
+            ) from None
+        except OSError as fault:
+            raise Failure(
+                f"no TLS with {host}: {fault}",
+                "check -X ssl.ca.location, and whether this listener speaks TLS",
             ) from None
 
     def log_in(self, ask: Ask) -> None:

@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from penstock.cli.output import Shape, Table, answer
+from penstock.cli.output import Shape, Table, answer, cell
 
 DOCUMENT = [{"topic": "orders", "isr": [1, 2], "rack": None}]
 TABLE = Table(("topic", "isr", "rack"), [["orders", [1, 2], None]])
@@ -44,3 +44,9 @@ def test_a_terminal_gets_a_table_that_fits_it(
     drawn = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     assert max(map(len, drawn.splitlines())) <= 40
     assert drawn.count("x") == 100
+
+
+def test_a_name_from_outside_does_not_move_the_cursor() -> None:
+    assert cell("caf\u00e9") == "caf\u00e9"
+    assert cell("a\x1b[2Jb\nc") == "a\\x1b[2Jb\\nc"
+    assert cell(["a\t", "b"]) == "a\\t,b"

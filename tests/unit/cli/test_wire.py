@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock.cli.failure import UNREACHABLE, USAGE, Failure
-from penstock.cli.places import Place, by_leader, by_topic
 from penstock.cli.wire import ANSWER_SIZE_MAX, Wire
 from penstock.cli.wire_cluster import Refusal, check
 from penstock.cli.wire_security import Security, security_of
@@ -23,6 +22,10 @@ from penstock.protocol.generated.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from penstock.protocol.generated.sasl_authenticate import SaslAuthenticateResponse
+from penstock.protocol.generated.sasl_handshake import SaslHandshakeResponse
+
+SASL = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 Reply = Callable[[int], bytes]
 Broker = Callable[..., int]
@@ -35,6 +38,7 @@ def framed(data: bytes) -> bytes:
 def hello(number: int, low: int = 0, high: int = 5) -> bytes:
     """An answer to ApiVersions: ListGroups is known, in some versions."""
     keys = [ApiVersion(api_key=ApiKey.LIST_GROUPS, min_version=low, max_version=high)]
+    keys += [ApiVersion(api_key=key, min_version=1, max_version=1) for key in SASL]
     return framed(struct.pack(">i", number) + ApiVersionsResponse(api_keys=keys).encode(0))
 
 
@@ -53,7 +57,10 @@ def broker() -> Iterator[Broker]:
         connection, _ = listener.accept()
         with connection:
             for reply in replies:
-                (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+                length = connection.recv(4, socket.MSG_WAITALL)
+                if not length:
+                    return
+                (size,) = struct.unpack(">i", length)
                 request = connection.recv(size, socket.MSG_WAITALL)
                 (number,) = struct.unpack_from(">i", request, 4)
                 connection.sendall(reply(number))
@@ -72,8 +79,12 @@ def broker() -> Iterator[Broker]:
         thread.join(5)
 
 
-def ask(port: int, wait: float = 5.0) -> ListGroupsResponse:
-    wire = Wire("127.0.0.1", port, Security(), wait)
+def ask(
+    port: int,
+    wait: float = 5.0,
+    security: Security = Security(),  # noqa: B008 - it is a tuple
+) -> ListGroupsResponse:
+    wire = Wire("127.0.0.1", port, security, wait)
     try:
         return wire.ask(ListGroupsRequest(), ListGroupsResponse)
     finally:
@@ -122,6 +133,50 @@ def test_a_connection_that_breaks_is_told_of(broker: Broker) -> None:
     assert "broke" in failed.value.problem
 
 
+ALICE = Security(mechanism="PLAIN", user="alice", password="secret")
+
+
+def handshake(number: int, code: int = 0) -> bytes:
+    answer = SaslHandshakeResponse(error_code=code, mechanisms=["SCRAM-SHA-256"])
+    return framed(struct.pack(">i", number) + answer.encode(1))
+
+
+def verdict(number: int, code: int = 0) -> bytes:
+    answer = SaslAuthenticateResponse(error_code=code, error_message="wrong password")
+    return framed(struct.pack(">i", number) + answer.encode(1))
+
+
+def test_a_user_logs_in_before_anything_is_asked(broker: Broker) -> None:
+    told = ask(broker(hello, handshake, verdict, groups), security=ALICE)
+    assert [one.group_id for one in told.groups] == ["g"]
+
+
+def test_a_mechanism_that_the_broker_does_not_take_is_told_of(broker: Broker) -> None:
+    with pytest.raises(Failure) as failed:
+        ask(broker(hello, lambda number: handshake(number, 33)), security=ALICE)
+    assert failed.value.problem == "the broker does not take PLAIN"
+    assert failed.value.hint == "it takes SCRAM-SHA-256"
+
+
+def test_a_user_who_is_not_let_in_is_told_why(broker: Broker) -> None:
+    port = broker(hello, handshake, lambda number: verdict(number, 58))
+    with pytest.raises(Failure) as failed:
+        ask(port, security=ALICE)
+    assert failed.value.problem == "the broker does not let alice in: wrong password"
+    assert "secret" not in failed.value.problem + failed.value.hint
+
+
+def test_a_plain_listener_is_no_tls_listener(broker: Broker) -> None:
+    with pytest.raises(Failure, match=r"no TLS with 127\.0\.0\.1"):
+        ask(broker(hello), wait=1.0, security=Security(encrypted=True))
+
+
+def test_a_missing_file_is_a_mistake_of_usage(broker: Broker) -> None:
+    with pytest.raises(Failure) as failed:
+        ask(broker(hello), security=Security(encrypted=True, authority="/no/such/file"))
+    assert failed.value.status == USAGE
+
+
 def test_security_is_read_from_librdkafkas_names() -> None:
     security = security_of(
         {
@@ -163,9 +218,3 @@ def test_a_refusal_says_what_it_kept_from_happening() -> None:
     assert refused.value.problem == ("group g was not deleted: There are members (NON_EMPTY_GROUP)")
     assert "stop its members first" in refused.value.hint
     assert Refusal(12345, "it").code == ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def test_partitions_are_grouped_as_requests_want_them() -> None:
-    a0, a1, b0 = Place("a", 0), Place("a", 1), Place("b", 0)
-    assert by_topic([a0, b0, a1]) == {"a": [0, 1], "b": [0]}
-    assert by_leader({a0: 1, a1: 2, b0: -1}, [a0, a1, b0, Place("c", 0)]) == {1: [a0], 2: [a1]}
