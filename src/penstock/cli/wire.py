@@ -107,7 +107,10 @@ class Wire:
                 UNREACHABLE,
             ) from None
         except ProtocolError as fault:
-            raise Failure(f"{self._name} does not answer as a broker: {fault}") from None
+            raise Failure(
+                f"{self._name} does not answer as a broker: {fault}",
+                "is it one? If its listener wants TLS, pass -X security.protocol=ssl",
+            ) from None
 
     def _answer_size(self, deadline: float) -> int:
         (size,) = _SIZE.unpack(self._receive(4, deadline))
