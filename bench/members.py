@@ -70,13 +70,20 @@ class Member:
 
     async def kill(self) -> None:
         """End without leaving the group."""
-        await self._hush()
+        await self.hush()
         assert self._peer is not None
         self._peer.close()
 
+    async def hush(self) -> None:
+        """Send no more heartbeats."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
     async def stop(self) -> None:
         """Leave the group."""
-        await self._hush()
+        await self.hush()
         await self.leave()
         assert self._peer is not None
         self._peer.close()
@@ -106,12 +113,6 @@ class Member:
     async def _ask(self, request: Any, version: int) -> Any:
         assert self._peer is not None
         return await self._peer.ask(request, version)
-
-    async def _hush(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
 
     def _take(self, epoch: int, owned: frozenset[int]) -> None:
         if (epoch, owned) != (self.epoch, self.owned):

@@ -37,7 +37,7 @@ FULL = Scale(
     commits=20_000,
     transactions=500,
     idle_groups=1_000,
-    idle_seconds=6,
+    idle_seconds=5,
     partitions=10_000,
     own_node_rounds=3,
 )

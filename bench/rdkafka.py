@@ -169,7 +169,11 @@ class Producer(Client):
 
     def flush(self, seconds_max: float = 120) -> None:
         """Wait until the broker has answered for every record."""
-        if _library.rd_kafka_flush(self._handle, int(seconds_max * 1000)):
+        deadline = time.monotonic() + seconds_max
+        # In steps: no signal reaches Python while it waits in C.
+        while _library.rd_kafka_flush(self._handle, 500) and time.monotonic() < deadline:
+            pass
+        if _library.rd_kafka_outq_len(self._handle):
             raise ClientFailed(f"{_library.rd_kafka_outq_len(self._handle)} records unanswered")
 
 
