@@ -33,7 +33,7 @@ def groups(draw: st.DrawFn, alike: bool | None = None) -> tuple[dict[str, Wish],
     same = draw(st.booleans()) if alike is None else alike
     some = st.frozensets(st.sampled_from(sorted(counts))) if counts else st.just(frozenset())
     wanted = {
-        name: frozenset(counts) if same else draw(some)  # type: ignore[arg-type]
+        name: frozenset(counts) if same else draw(some)
         for name in names
     }
     owned: dict[str, dict[bytes, set[int]]] = {name: {} for name in names}

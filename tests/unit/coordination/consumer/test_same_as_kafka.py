@@ -1,7 +1,8 @@
 """Penstock and Apache Kafka, in the same conversation with the members of a group, agree.
 
-Every heartbeat goes to both, and after each one both describe the group. Topic ids differ between
-the two and are compared by the topics' names; words are not compared.
+Every heartbeat goes to both, and after each one both describe the group; in the end both have
+written the same records. Topic ids differ between the two and are compared by the topics' names;
+words and times are not compared.
 """
 
 from __future__ import annotations
@@ -15,125 +16,11 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ErrorCode
-from penstock.protocol.generated.consumer_group_describe import ConsumerGroupDescribeRequest
-from penstock.protocol.generated.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatRequestTopicPartitions,
-)
-from penstock.protocol.generated.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from penstock.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.generated.find_coordinator import FindCoordinatorRequest
 from tests.oracle.nodes import ApacheNode
-from tests.unit.server.asking import Asker, asking, asking_node
+from tests.unit.coordination.consumer.talk import CONFIG, Conversation, Side
+from tests.unit.server.asking import asking, asking_node
 
 pytestmark = pytest.mark.java
-
-CONFIG = {
-    "group.consumer.assignment.interval.ms": "0",
-    "group.consumer.max.size": "4",
-    "offsets.topic.num.partitions": "1",
-}
-WORDS = frozenset(("error_message", "throttle_time_ms"))
-
-SETTLING_SECONDS = 0.5
-"""After which Kafka's coordinator knows of a change to a topic."""
-
-
-class Side:
-    """One of the two brokers."""
-
-    def __init__(self, asker: Asker) -> None:
-        self.asker = asker
-        self.ids: dict[str, bytes] = {}
-
-    def facts(self, part: Any) -> Any:
-        """What an answer says, comparable with the other side's."""
-        if isinstance(part, list):
-            return sorted((self.facts(it) for it in part), key=repr)
-        if isinstance(part, bytes):
-            return next((name for name, topic_id in self.ids.items() if topic_id == part), "?")
-        if hasattr(part, "__slots__"):
-            return {it: self.facts(getattr(part, it)) for it in part.__slots__ if it not in WORDS}
-        return part
-
-
-class Conversation:
-    """A group on both sides."""
-
-    def __init__(self, sides: list[Side], group_id: str) -> None:
-        self.sides = sides
-        self.group_id = group_id
-
-    async def create(self, name: str, partitions: int) -> None:
-        for side in self.sides:
-            side.ids[name] = await side.asker.create(name, partitions)
-        await asyncio.sleep(SETTLING_SECONDS)
-
-    async def grow(self, name: str, count: int) -> None:
-        topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
-        for side in self.sides:
-            request = CreatePartitionsRequest(topics=[topic], timeout_ms=9000)
-            assert not (await side.asker.ask(request, 3)).results[0].error_code
-        await asyncio.sleep(SETTLING_SECONDS)
-
-    async def delete(self, name: str) -> None:
-        for side in self.sides:
-            request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=9000)
-            assert not (await side.asker.ask(request, 6)).responses[0].error_code
-        await asyncio.sleep(SETTLING_SECONDS)
-
-    async def ready(self) -> None:
-        """Wait until both sides coordinate the group."""
-        for side in self.sides:
-            find = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group_id])
-            for _ in range(300):
-                found = (await side.asker.ask(find, 4)).coordinators[0]
-                asked = ConsumerGroupDescribeRequest(group_ids=[self.group_id])
-                error = (await side.asker.ask(asked, 0)).groups[0].error_code
-                if not found.error_code and error == ErrorCode.GROUP_ID_NOT_FOUND:
-                    break
-                await asyncio.sleep(0.05)
-            else:
-                raise AssertionError(f"nobody coordinates: {found}, {error}")
-
-    async def say(
-        self,
-        member_id: str,
-        epoch: int,
-        owned: dict[str, list[int]] | None = None,
-        version: int = 1,
-        describe: bool = True,
-        **fields: Any,
-    ) -> Any:
-        """One heartbeat to both; answers ours when all is equal."""
-        if epoch == 0:
-            fields = {"rebalance_timeout_ms": 30_000, **fields}
-            owned = {} if owned is None else owned
-        answers, groups = [], []
-        for side in self.sides:
-            request = ConsumerGroupHeartbeatRequest(
-                group_id=self.group_id, member_id=member_id, member_epoch=epoch, **fields
-            )
-            if owned is not None:
-                request.topic_partitions = [
-                    ConsumerGroupHeartbeatRequestTopicPartitions(
-                        topic_id=side.ids[name], partitions=numbers
-                    )
-                    for name, numbers in owned.items()
-                ]
-            answers.append(await side.asker.ask(request, version))
-            asked = ConsumerGroupDescribeRequest(
-                group_ids=[self.group_id], include_authorized_operations=True
-            )
-            groups.append((await side.asker.ask(asked, 1)).groups if describe else [])
-        theirs, ours = (side.facts(it) for side, it in zip(self.sides, answers, strict=True))
-        assert ours == theirs
-        theirs, ours = (side.facts(it) for side, it in zip(self.sides, groups, strict=True))
-        assert ours == theirs
-        return answers[1]
 
 
 @pytest.fixture(scope="module")
@@ -152,11 +39,12 @@ async def talk(
         conversation = Conversation([theirs, ours], f"group-{request.node.name}")
         await conversation.ready()
         yield conversation
+        await conversation.compare_records()
 
 
 async def test_partitions_move_from_member_to_member(talk: Conversation) -> None:
     await talk.create("moves", 6)
-    names = {"subscribed_topic_names": ["moves"]}
+    names: dict[str, Any] = {"subscribed_topic_names": ["moves"]}
     first = await talk.say("a", 0, **names)
     assert first.member_epoch == 2
     await talk.say("a", 2, owned={"moves": [0, 1, 2, 3, 4, 5]})
@@ -181,11 +69,12 @@ async def test_partitions_move_from_member_to_member(talk: Conversation) -> None
     await talk.say("c", 5)
     assert (await talk.say("c", -1)).error_code == 0
     assert (await talk.say("c", 6)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(await talk.compare_records()) > 10
 
 
 async def test_wrong_epochs_and_unknown_members(talk: Conversation) -> None:
     await talk.create("wrong", 2)
-    names = {"subscribed_topic_names": ["wrong"]}
+    names: dict[str, Any] = {"subscribed_topic_names": ["wrong"]}
     assert (await talk.say("a", 3)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert (await talk.say("a", -1)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     await talk.say("a", 0, **names)
@@ -226,13 +115,13 @@ async def test_requests_that_mean_nothing(
 
 
 async def test_members_need_a_name(talk: Conversation) -> None:
-    names = {"subscribed_topic_names": ["x"]}
+    names: dict[str, Any] = {"subscribed_topic_names": ["x"]}
     assert (await talk.say("", 0, **names)).error_code == ErrorCode.INVALID_REQUEST
     assert (await talk.say("", 5, version=0)).error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_group_that_is_full(talk: Conversation) -> None:
-    names = {"subscribed_topic_names": ["full"]}
+    names: dict[str, Any] = {"subscribed_topic_names": ["full"]}
     for member_id in "abcd":
         await talk.say(member_id, 0, **names)
     assert (await talk.say("e", 0, **names)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -242,7 +131,7 @@ async def test_a_group_that_is_full(talk: Conversation) -> None:
 
 async def test_static_members_come_back(talk: Conversation) -> None:
     await talk.create("static", 4)
-    names = {"subscribed_topic_names": ["static"]}
+    names: dict[str, Any] = {"subscribed_topic_names": ["static"]}
     await talk.say("a", 0, instance_id="one", **names)
     await talk.say("b", 0, instance_id="two", **names)
     await talk.say("a", 2, instance_id="one", owned={"static": [0, 1]})
@@ -284,7 +173,7 @@ async def test_subscriptions_and_topics_change(talk: Conversation) -> None:
 
 async def test_each_member_may_ask_for_an_assignor(talk: Conversation) -> None:
     await talk.create("ranges", 5)
-    names = {"subscribed_topic_names": ["ranges"]}
+    names: dict[str, Any] = {"subscribed_topic_names": ["ranges"]}
     await talk.say("a", 0, server_assignor="range", **names)
     await talk.say("b", 0, **names)
     await talk.say("a", 2, owned={"ranges": [0, 1, 2]})
@@ -306,3 +195,53 @@ async def test_regular_expressions_are_resolved_by_the_coordinator(talk: Convers
     await talk.say("b", 3, subscribed_topic_names=["other"])
     await talk.say("b", 4, subscribed_topic_regex="")
     await talk.say("a", 2, owned={})
+
+
+async def test_a_classic_group_is_upgraded_and_goes_back(talk: Conversation) -> None:
+    await talk.create("both", 4)
+    names: dict[str, Any] = {"subscribed_topic_names": ["both"]}
+    await talk.name("k")
+    joined = await talk.join("k", ["both"])
+    await talk.sync("k", joined.generation_id, {"both": [0, 1, 2, 3]})
+    assert await talk.beat("k", 1) == ErrorCode.NONE
+    await talk.say("a", 0, **names)
+    assert await talk.beat("k", 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    early = await talk.sync("k", 1)
+    assert early.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = await talk.join("k", ["both"], {"both": [0, 1, 2, 3]})
+    assert joined.generation_id == 1  # it has to let go first
+    await talk.sync("k", 1)
+    assert await talk.beat("k", 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = await talk.join("k", ["both"], {"both": [0, 1]})
+    await talk.sync("k", joined.generation_id)
+    assert await talk.beat("k", joined.generation_id) == ErrorCode.NONE
+    assert await talk.beat("k", 1) == ErrorCode.ILLEGAL_GENERATION
+    assert await talk.beat("a", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await talk.beat("nobody", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    got = await talk.say("a", 2)
+    assert got.assignment.topic_partitions[0].partitions == [2, 3]
+    assert (await talk.leave("nobody")).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    await talk.say("a", -1)
+    assert await talk.beat("k", joined.generation_id) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = await talk.join("k", ["both"], {"both": [0, 1]})
+    await talk.sync("k", joined.generation_id, {"both": [0, 1, 2, 3]})
+    assert await talk.beat("k", joined.generation_id) == ErrorCode.NONE
+
+
+async def test_classic_members_join_and_leave_a_consumer_group(talk: Conversation) -> None:
+    await talk.create("mixed", 4)
+    names: dict[str, Any] = {"subscribed_topic_names": ["mixed"]}
+    await talk.say("a", 0, **names)
+    await talk.name("k")
+    joined = await talk.join("k", ["mixed"])
+    await talk.sync("k", joined.generation_id)
+    await talk.say("a", 2, owned={"mixed": [0, 1]})
+    assert await talk.beat("k", joined.generation_id) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = await talk.join("k", ["mixed"])
+    await talk.sync("k", joined.generation_id)
+    await talk.leave("k")
+    await talk.say("a", 3)
+    await talk.say("a", -1)
+    await talk.name("late")
+    joined = await talk.join("late", ["mixed"])
+    assert joined.error_code == ErrorCode.NONE
