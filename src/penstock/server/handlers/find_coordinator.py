@@ -60,6 +60,7 @@ async def _create_and_answer(
     broker: Broker, call: Call, request: FindCoordinatorRequest, topic: str
 ) -> FindCoordinatorResponse:
     await create(broker, topic)
+    await broker.settled()  # before, the coordinator would have a name and deny to be it
     return _answer(broker, call, request)
 
 
@@ -100,10 +101,14 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> _Found:
     topic = broker.image.topics.by_name.get(_TOPICS[key_type])
     if topic is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partition = topic.partitions.get(shard_of(key, len(topic.partitions)))
+    index = shard_of(key, len(topic.partitions))
+    partition = topic.partitions.get(index)
     node = None if partition is None else broker.image.cluster.brokers.get(partition.leader)
     endpoint = None if node is None or node.fenced else node.endpoint(call.listener_name)
-    if node is None or endpoint is None:
+    is_opening = (
+        node is not None and node.id == broker.node_id and (topic.name, index) not in broker.hosted
+    )
+    if node is None or endpoint is None or is_opening:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _Found(ErrorCode.NONE, node.id, endpoint.host, endpoint.port)
 
