@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 from confluent_kafka import Consumer, TopicPartition
@@ -55,6 +55,7 @@ DEFAULT_SESSION_MS = 45_000
 JOINING_AT_ONCE = 50
 SETTLE_SECONDS_MAX = 60
 _GROUP_RESOURCE, _SET = 32, 0
+_Result = TypeVar("_Result")
 _TOPIC = "bench-groups"
 
 
@@ -259,7 +260,7 @@ async def _next_beat() -> float:
     return time.monotonic()
 
 
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
+def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
 

@@ -93,7 +93,9 @@ def read_counts(node: Node) -> dict[str, list[int]]:
         assert message is not None, f"no end of partitions {unread} in {SECONDS_MAX} s"
         error = message.error()
         if error is None:
-            found[message.key().decode()].append(int(message.value()))
+            word, count = message.key(), message.value()
+            assert word is not None and count is not None
+            found[word.decode()].append(int(count))
         elif error.code() == KafkaError._PARTITION_EOF:
             unread.discard(message.partition())
         else:
