@@ -183,3 +183,49 @@ async def test_groups_of_other_types(agree: Callable[[Play], Awaitable[None]]) -
         await scene.describe(6)
 
     await agree(play)
+
+
+async def test_an_assignment_that_is_too_large(agree: Callable[[Play], Awaitable[None]]) -> None:
+    async def play(scene: Scene) -> None:
+        large = {"range": subscription("t") + b"x" * 1_200_000}
+        member = await scene.new_id(protocols=large)
+        waiting = await scene.joining(9, member, protocols=large)
+        answer = await waiting
+        assert (answer.error_code, len(answer.members[0].metadata)) == (0, len(large["range"]))
+        await scene.ask(scene.sync_request(member, 1, work={member: b"work"}), 5)
+        await scene.describe(6)
+        await scene.beat(member, 1)
+        [again] = await scene.joined(9, await scene.joining(9, member))
+        await scene.ask(scene.sync_request(member, 2, work={member: b"w" * 1_200_000}), 5)
+        await scene.joined(9, await scene.joining(9, again.member_id))
+        await scene.ask(scene.sync_request(member, 3, work={member: b"work"}), 5)
+        await scene.describe(6)
+
+    await agree(play)
+
+
+async def test_who_comes_while_the_leader_assigns(agree: Callable[[Play], Awaitable[None]]) -> None:
+    async def play(scene: Scene) -> None:
+        both = {"range": subscription("t"), "sticky": b"\0\0"}
+        first = await scene.new_id(protocols=both)
+        second = await scene.new_id(protocols=both)
+        waiting = [await scene.joining(9, it, protocols=both) for it in (first, second)]
+        await scene.joined(9, *waiting)
+        await scene.describe(6)
+        await scene.ask(scene.join_request(second, protocols=both), 9)
+        third = await scene.joining(3, protocols={"sticky": b"\0\1"})
+        await scene.beat(first, 1)
+        await scene.ask(scene.sync_request(first, 1, work={first: b"work"}), 5)
+        await scene.describe(6)
+        waiting = [await scene.joining(9, it, protocols=both) for it in (first, second)]
+        answers = await scene.joined(9, *waiting, third)
+        named = {"protocol_name": "sticky"}
+        for answer in answers:
+            work = {first: b"f", second: b"s"} if answer.member_id == first else {}
+            request = scene.sync_request(answer.member_id, 2, work=work, **named)
+            await scene.ask(request, 5)
+        await scene.describe(6)
+        await scene.leave((second, None), (answers[2].member_id, None))
+        await scene.ask(scene.join_request(second, protocols=both), 9)
+
+    await agree(play)

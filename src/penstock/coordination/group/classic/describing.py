@@ -18,7 +18,7 @@ def describe(shard: GroupShard, group_id: str) -> DescribedGroup:
     """The group and its members; what they said and got is complete while it is stable."""
     group = shard.groups.get(group_id)
     if not isinstance(group, ClassicGroup):
-        what = "not found" if group is None else "not a classic group"
+        what = "not found" if group is None else "is not a classic group"
         return not_described(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
     name = group.protocol_name if group.state is State.STABLE else None
     return DescribedGroup(
