@@ -56,8 +56,8 @@ def begun(broker: Node, orders: str) -> Iterator[Callable[[str], Producer]]:
         return producer
 
     yield begin
-    for producer in made:
-        producer.purge()
+    while made:  # and nobody keeps them: a producer that lives calls for its broker for ever
+        made.pop().purge()
 
 
 def describe(penstock: Penstock, name: str) -> dict[str, Any]:
