@@ -46,6 +46,7 @@ class State(StrEnum):
     ASSIGNING = "assigning"
     RECONCILING = "reconciling"
     STABLE = "stable"
+    NOT_READY = "not-ready"
     EMPTY = "empty"
     DEAD = "dead"
 

@@ -60,14 +60,9 @@ def listing(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> li
             found += [_line(number, one) for one in told.groups]
         return found
 
-    # Older brokers leave filters that they do not know alone.
-    kept = [
-        one
-        for one in cluster.patiently(once)
-        if (not states or one["state"] in states) and (not types or one["type"] in types)
-    ]
-    _count_members(cluster, kept)
-    return sorted(kept, key=lambda one: str(one["group"]))
+    listed = cluster.patiently(once)
+    _count_members(cluster, listed)
+    return sorted(listed, key=lambda one: str(one["group"]))
 
 
 def _line(coordinator: int, group: ListedGroup) -> Document:

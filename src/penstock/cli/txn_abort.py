@@ -18,9 +18,6 @@ from penstock.protocol.generated.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-FENCE_TIMEOUT_MS = 60_000
-"""What the fenced id's next transactions may take, until its producer says otherwise."""
-
 
 def check_choice(
     name: str | None,
@@ -93,14 +90,15 @@ def fence(cluster: Cluster, name: str) -> tuple[int, int]:
     """Take an id from its producer, which aborts its transaction; the new producer id and epoch.
 
     The cluster would make an id that it does not know, so one that is not there is refused first.
+    The id keeps its timeout.
     """
-    txns.describe(cluster, name)
+    timeout_ms = int(txns.describe(cluster, name)["timeout_ms"])
 
     def once() -> tuple[int, int]:
         node = cluster.node(cluster.coordinator(TRANSACTION, name).id)
         request = InitProducerIdRequest(
             transactional_id=name,
-            transaction_timeout_ms=FENCE_TIMEOUT_MS,
+            transaction_timeout_ms=timeout_ms,
             producer_id=-1,
             producer_epoch=-1,
         )
