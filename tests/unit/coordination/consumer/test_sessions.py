@@ -1,0 +1,109 @@
+"""Members that fall silent, or do not let go."""
+
+from __future__ import annotations
+
+from penstock.coordination.group.consumer.member import AWAY, State
+from penstock.model.errors import ErrorCode
+from tests.unit.coordination.consumer.stage import REBALANCE_MS, SESSION_MS, Stage
+
+
+def _stage(**config: str) -> Stage:
+    stage = Stage({key.replace("_", "."): value for key, value in config.items()})
+    stage.topic("t", 6)
+    stage.join("a", "t")
+    return stage
+
+
+def test_a_member_that_falls_silent_is_fenced() -> None:
+    stage = _stage()
+    stage.advance(SESSION_MS - 1)
+    assert "a" in stage.group.members
+    stage.advance(1)
+    assert not stage.group.members
+    assert stage.say("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_heartbeats_keep_a_member_and_cost_one_timer_per_session() -> None:
+    stage = _stage()
+    for _ in range(100):
+        stage.advance(5_000)
+        assert stage.say("a", 2).error_code == ErrorCode.NONE
+    assert len(stage.timers) == 1
+    stage.advance(SESSION_MS)
+    assert not stage.group.members
+
+
+def test_who_is_fenced_frees_what_it_had() -> None:
+    stage = _stage()
+    stage.join("b", "t")
+    stage.advance(SESSION_MS - 1)
+    stage.say("b", 3)
+    stage.advance(1)
+    assert set(stage.group.members) == {"b"}
+    stage.settle("b")
+    assert stage.held("b") == {"t": [0, 1, 2, 3, 4, 5]}
+
+
+def test_who_does_not_let_go_in_time_is_fenced() -> None:
+    stage = _stage()
+    stage.join("b", "t")
+    stage.say("a", 2)
+    assert stage.group.members["a"].state is State.UNREVOKED_PARTITIONS
+    for _ in range(5):
+        stage.advance(REBALANCE_MS // 6)
+        stage.say("a", 2)
+        stage.say("b", 3)
+    assert "a" in stage.group.members
+    stage.advance(REBALANCE_MS // 6)
+    assert set(stage.group.members) == {"b"}
+
+
+def test_who_lets_go_in_time_stays() -> None:
+    stage = _stage()
+    stage.join("b", "t")
+    stage.settle()
+    for _ in range(20):
+        stage.advance(5_000)
+        stage.say("a", 3)
+        stage.say("b", 3)
+    assert set(stage.group.members) == {"a", "b"}
+
+
+def test_a_static_member_that_is_away_keeps_its_place_for_a_session() -> None:
+    stage = Stage()
+    stage.topic("t", 2)
+    stage.join("a", "t", instance_id="one")
+    stage.say("a", -2, instance_id="one")
+    assert stage.group.members["a"].epoch == AWAY
+    epoch = stage.group.epoch
+    stage.advance(SESSION_MS - 1)
+    back = stage.join("a2", "t", instance_id="one")
+    assert back.assignment.topic_partitions[0].partitions == [0, 1]
+    assert stage.group.epoch == epoch
+    stage.advance(1)
+    assert set(stage.group.members) == {"a2"}
+    stage.say("a2", -2, instance_id="one")
+    stage.advance(SESSION_MS)
+    assert not stage.group.members
+
+
+def test_a_shorter_session_counts_from_now_on() -> None:
+    stage = _stage(group_consumer_min_session_timeout_ms="6000")
+    stage.configure("consumer.session.timeout.ms", "6000")
+    stage.advance(5_999)
+    assert stage.group.members
+    stage.advance(1)
+    assert not stage.group.members
+
+
+def test_a_new_coordinator_gives_everybody_a_session() -> None:
+    stage = _stage()
+    stage.join("b", "t")
+    stage.say("a", 2)
+    stage.mono += SESSION_MS
+    stage.restart()
+    stage.advance(REBALANCE_MS - 1)
+    stage.say("b", 3)
+    assert set(stage.group.members) == {"a", "b"}
+    stage.advance(1)  # it had not let go
+    assert set(stage.group.members) == {"b"}
