@@ -275,6 +275,7 @@ class Stage:
         )
         ticket = Waiting()
         self.step(lambda at, out: join(self.shard, at, out, ticket, asked))
+        self.advance(0)  # a new group does not wait for others
         return ticket
 
     def classic_sync(

@@ -1,0 +1,231 @@
+"""Subscriptions, by name and by regular expression, and topics that change under them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from penstock.coordination.group.consumer.hashing import group_hash, topic_hash
+from penstock.coordination.group.consumer.regexes import (
+    REFRESH_MS_MIN,
+    RESOLUTION_MS_MAX,
+    Resolution,
+    compile_regex,
+)
+from penstock.metadata.cluster import ClusterImage
+from penstock.metadata.image import MetadataImage
+from penstock.metadata.topics import PartitionImage, TopicImage, TopicsImage
+from penstock.model.errors import ErrorCode
+from tests.unit.coordination.consumer.stage import GROUP_ID, Stage, topic_id
+
+
+@pytest.fixture
+def stage() -> Stage:
+    stage = Stage()
+    stage.topic("t", 2)
+    return stage
+
+
+def test_new_partitions_are_found_with_the_next_heartbeat(stage: Stage) -> None:
+    stage.join("a", "t")
+    stage.topic("t", 5, first=2)
+    assert stage.say("a", 2).member_epoch == 3
+    assert stage.held("a") == {"t": [0, 1, 2, 3, 4]}
+
+
+def test_a_topic_may_come_later_than_its_subscription(stage: Stage) -> None:
+    stage.join("a", "later")
+    stage.settle()
+    assert stage.held("a") == {}
+    stage.topic("later", 1)
+    stage.settle()
+    assert stage.held("a") == {"later": [0]}
+
+
+def test_a_deleted_topic_is_taken_away(stage: Stage) -> None:
+    stage.topic("u", 1)
+    stage.join("a", "t", "u")
+    stage.delete_topic("t")
+    stage.settle()
+    assert stage.held("a") == {"u": [0]}
+    assert stage.group.target["a"] == {topic_id("u"): frozenset({0})}
+
+
+def test_topics_of_others_do_not_matter(stage: Stage) -> None:
+    stage.join("a", "t")
+    stage.settle()
+    stage.topic("other", 3)
+    written = len(stage.log)
+    stage.say("a", 2)
+    assert len(stage.log) == written
+
+
+def test_what_a_member_no_longer_wants_is_taken_away_at_once(stage: Stage) -> None:
+    stage.topic("u", 1)
+    stage.join("a", "t", "u")
+    answer = stage.say("a", 2, subscribed_topic_names=["u"])
+    assert [it.topic_id for it in answer.assignment.topic_partitions] == [topic_id("u")]
+    assert answer.member_epoch == 2
+    assert stage.say("a", 2, {"u": [0]}).member_epoch == 3
+
+
+def test_offsets_of_wanted_topics_are_in_use(stage: Stage) -> None:
+    stage.topic("logs-1", 1)
+    stage.join("a", "t")
+    stage.say("b", 0, subscribed_topic_regex="logs-.*")
+    assert stage.group.subscribes_to("t")
+    assert stage.group.subscribes_to("logs-1")
+    assert not stage.group.subscribes_to("u")
+
+
+# -- regular expressions --------------------------------------------------------------------------
+
+
+def test_an_expression_stands_for_the_topics_that_it_matches_as_a_whole(stage: Stage) -> None:
+    stage.topic("t2", 1)
+    stage.topic("at", 1)
+    joined = stage.say("a", 0, subscribed_topic_regex="t[0-9]?")
+    assert joined.member_epoch == 1 and not joined.assignment.topic_partitions
+    stage.settle()
+    assert stage.held("a") == {"t": [0, 1], "t2": [0]}
+
+
+@pytest.mark.parametrize("regex", ["a(b", "[a", "a**", "(?=x)", "(?<!x)y", r"(a)\1", "x{1001}"])
+def test_what_re2_does_not_understand_is_refused(stage: Stage, regex: str) -> None:
+    answer = stage.say("a", 0, subscribed_topic_regex=regex)
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert regex in answer.error_message
+    assert GROUP_ID not in stage.shard.groups
+
+
+@pytest.mark.parametrize(
+    "regex",
+    ["(x+x+)+y", "(a|aa)*b", "(.*)*" * 500, "(" * 900 + "a" + ")" * 900, "(.{1,20}){1,20}" * 2],
+)
+def test_expressions_that_others_never_come_back_from_take_no_time(regex: str) -> None:
+    names = dict.fromkeys(["x" * 249, "a" * 249, "xa" * 124])
+    begun = time.process_time()
+    found = Resolution("g", (regex,), names, 1, 1).run()
+    assert time.process_time() - begun < 2
+    assert set(found) == {regex}
+
+
+def test_an_expression_that_would_take_much_memory_is_refused(stage: Stage) -> None:
+    for regex in ("((a{100}){100}){100}", r"\pL{1000}" * 50, "(a{1,30}){1,30}" * 1000):
+        assert isinstance(compile_regex(regex), str)
+        answer = stage.say("a", 0, subscribed_topic_regex=regex)
+        assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_new_topics_are_found_by_expressions(stage: Stage) -> None:
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.settle()
+    stage.topic("t-new", 1)
+    stage.settle()
+    assert "t-new" not in stage.held("a")  # looked at a moment ago
+    stage.mono += REFRESH_MS_MIN + 1
+    stage.settle()
+    assert stage.held("a") == {"t": [0, 1], "t-new": [0]}
+
+
+def test_expressions_are_looked_at_now_and_then_even_if_nothing_changed(stage: Stage) -> None:
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.settle()
+    first = stage.group.subscriptions.resolved["t.*"].timestamp
+    stage.mono += stage.settings.consumer_regex_refresh_ms
+    stage.say("a", 2)
+    assert stage.group.subscriptions.resolved["t.*"].timestamp == first
+    epoch = stage.group.epoch
+    stage.mono += 1
+    stage.say("a", 2)
+    assert stage.group.subscriptions.resolved["t.*"].timestamp > first
+    assert stage.group.epoch == epoch
+
+
+def test_only_one_resolution_runs_at_a_time_and_a_lost_one_is_made_up_for(stage: Stage) -> None:
+    stage.resolves = False
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    assert len(stage.errands) == 1
+    stage.say("a", 1)
+    stage.errands.clear()  # lost
+    stage.say("a", 1)
+    assert not stage.errands
+    stage.mono += RESOLUTION_MS_MAX
+    stage.say("a", 1)
+    assert len(stage.errands) == 1
+
+
+def test_a_late_answer_about_a_group_that_is_gone_is_forgotten(stage: Stage) -> None:
+    stage.resolves = False
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.say("a", -1)
+    stage.step(lambda _, out: stage.group.delete(out))
+    assert GROUP_ID not in stage.shard.groups
+    written = len(stage.log)
+    stage.resolve()
+    assert len(stage.log) == written
+
+
+def test_an_expression_that_nobody_uses_any_more_is_forgotten(stage: Stage) -> None:
+    stage.topic("u", 1)
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.say("b", 0, subscribed_topic_regex="t.*")
+    stage.say("b", -1)
+    assert "t.*" in stage.group.subscriptions.resolved
+    stage.say("a", stage.group.members["a"].epoch, subscribed_topic_regex="u")
+    assert "t.*" not in stage.group.subscriptions.resolved
+    stage.mono += REFRESH_MS_MIN + 1
+    stage.settle()
+    assert stage.held("a") == {"u": [0]}
+    stage.say("a", -1)
+    assert not stage.group.subscriptions.resolved
+
+
+def test_names_and_an_expression_together(stage: Stage) -> None:
+    stage.topic("u", 1)
+    stage.say("a", 0, subscribed_topic_names=["u"], subscribed_topic_regex="t")
+    stage.settle()
+    assert stage.held("a") == {"t": [0, 1], "u": [0]}
+
+
+# -- hashes ---------------------------------------------------------------------------------------
+
+
+def _image(racks: dict[int, str | None], **topics: Any) -> MetadataImage:
+    class Broker:
+        def __init__(self, rack: str | None) -> None:
+            self.rack = rack
+
+    cluster = ClusterImage()
+    brokers = {number: Broker(rack) for number, rack in racks.items()}
+    object.__setattr__(cluster, "brokers", brokers)
+    by_name = {it.name: it for it in topics["all"]}
+    return MetadataImage(1, 1, cluster=cluster, topics=TopicsImage(by_name, {}))
+
+
+def _partition(*replicas: int) -> PartitionImage:
+    return PartitionImage(replicas, (), replicas, replicas[0], 0, 0)
+
+
+def test_a_topics_hash_is_kafkas() -> None:
+    """The numbers are what Kafka's own code gave for this topic and for these two hashes."""
+    identity = (1).to_bytes(8, "big") + (2).to_bytes(8, "big")
+    topic = TopicImage("topic-é", identity, {0: _partition(1, 2), 1: _partition(2)})
+    image = _image({1: "r1", 2: None}, all=[topic])
+    assert topic_hash(topic, image) == -3176027245432280870
+    assert group_hash(["none"], image, {}) == 0
+    cache = {"topic-é": 5}
+    assert group_hash(["none", "topic-é"], image, cache) == group_hash(["topic-é"], image, cache)
+
+
+def test_a_hash_depends_on_partitions_and_racks() -> None:
+    one = TopicImage("t", bytes(16), {0: _partition(1)})
+    two = TopicImage("t", bytes(16), {0: _partition(1), 1: _partition(1)})
+    hashes = {
+        group_hash(["t"], _image({1: rack}, all=[topic]), {})
+        for topic in (one, two)
+        for rack in (None, "a", "b")
+    }
+    assert len(hashes) == 6
