@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
+from penstock.coordination.keys import shard_of
 from tests.compat.java.programs import wait_until
 from tests.compat.rdkafka_crew import SESSION_MS, SETTLE_SECONDS_MAX, Crew, Stream, create
 from tests.oracle.nodes import ApacheNode, Node, PenstockNode
@@ -263,3 +264,32 @@ def test_a_group_goes_with_its_directory(first: type[Node], topic: str, tmp_path
             assert [it.group_instance_id for it in state.members] == ["one"]
             node.stop()
     assert seen == [list(range(100))] * 2, "each record once: the offsets went along"
+
+
+@pytest.mark.java
+def test_apaches_dump_decodes_the_records_of_a_group(
+    make_node: Callable[..., Node], topic: str, tmp_path: Path, tools: Tools
+) -> None:
+    node = make_node()
+    node.start()
+    with Stream(node, topic) as stream, Crew(node, topic, tmp_path, "range") as crew:
+        crew.start("a")
+        crew.settle("a")
+        stream.end()
+        crew.wait_for_all(stream)
+        crew.stop("a")
+    node.stop()
+    index = shard_of(f"group-{topic}", 50)
+    log = node.data / f"__consumer_offsets-{index}" / "00000000000000000000.log"
+    out = tools.check("DumpLogSegments", "--offsets-decoder", "--files", str(log))
+    told = [
+        json.loads(line.partition("payload: ")[2])
+        for line in out.splitlines()
+        if f'"group":"group-{topic}"' in line and '"members"' in line
+    ]
+    assert [len(it["data"]["members"]) for it in told] == [0, 1, 0]
+    assert [it["data"]["generation"] for it in told] == [0, 1, 2]
+    assert {it["version"] for it in told} == {"3"}
+    member = told[1]["data"]["members"][0]
+    assert member["clientHost"] == "/127.0.0.1"
+    assert told[1]["data"]["leader"] == member["memberId"]
