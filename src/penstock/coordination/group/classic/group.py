@@ -231,23 +231,10 @@ class ClassicGroup:
     def check_delete(self) -> ErrorCode:
         return ErrorCode.NONE if self.is_empty else ErrorCode.NON_EMPTY_GROUP
 
-    def check_offset_delete(self) -> ErrorCode:
-        """Whether single offsets may be deleted: of consumers it is known which ones they use."""
-        if self.is_empty or self.protocol_type == CONSUMER:
-            return ErrorCode.NONE
-        return ErrorCode.NON_EMPTY_GROUP
-
     def subscribes_to(self, topic: str) -> bool:
         if self.topics is not None:
             return topic in self.topics
         return self.protocol_type == CONSUMER or not self.is_empty
-
-    @property
-    def offsets_may_expire(self) -> bool:
-        """Whether it is settled which offsets are in use: not while the group rebalances."""
-        if self.is_empty:
-            return True
-        return self.state is State.STABLE and self.topics is not None
 
     def offsets_expire_from(self) -> Millis | None:
         return self.since if self.is_empty and self.protocol_type else None
