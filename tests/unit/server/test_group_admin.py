@@ -22,12 +22,13 @@ from penstock.protocol.generated import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    txn_offset_commit,
 )
 from penstock.protocol.message import Message
 from penstock.protocol.registry import API
 from tests.oracle.nodes import ApacheNode
 from tests.unit.server.asking import Asker, asking, asking_node
-from tests.unit.server.test_same_answers import differences
+from tests.unit.server.test_same_answers import _led, differences
 
 pytestmark = pytest.mark.java
 
@@ -48,6 +49,7 @@ class Pair:
     async def create(self, name: str, partitions: int = 1) -> None:
         for asker, ids in zip(self.askers, self.ids, strict=True):
             ids[name] = await asker.create(name, partitions)
+            await _led(asker, name, partitions)
 
     async def agree(self, make: Make, api: type[Message], versions: range | None = None) -> Any:
         """Ask both in all versions; answers Penstock's last answer."""
@@ -79,9 +81,9 @@ async def pair(apache: ApacheNode, tmp_path: Path) -> AsyncIterator[Pair]:
         yield Pair(theirs, ours)
 
 
-async def _coordinated(asker: Asker) -> None:
+async def _coordinated(asker: Asker, kind: int = 0) -> None:
     """Wait until all shards are there and loaded: with Kafka that takes some tries."""
-    find = find_coordinator.FindCoordinatorRequest(coordinator_keys=["any"])
+    find = find_coordinator.FindCoordinatorRequest(coordinator_keys=["any"], key_type=kind)
     look = offset_fetch.OffsetFetchRequest(
         groups=[
             offset_fetch.OffsetFetchRequestGroup(group_id=str(each), topics=[])
@@ -210,6 +212,8 @@ async def test_commits_that_make_no_sense(pair: Pair, topic: str, group: str) ->
                     group_id,
                     topic,
                     1,
+                    1,
+                    1,
                     member_id=member_id,
                     generation_id_or_member_epoch=generation,
                 ),
@@ -326,6 +330,56 @@ async def test_groups_are_listed_and_deleted(pair: Pair, topic: str, group: str)
     await pair.agree(fetching(group, {topic: [0]}), FETCH)
     await pair.agree(lambda *_: request(groups_names=[other]), api, range(2, 3))
     await listed()
+
+
+def committing_in_transaction(group_id: str, topic: str, **options: Any) -> Make:
+    producer_id = options.pop("producer_id", 4242)
+    return lambda version, _: txn_offset_commit.TxnOffsetCommitRequest(
+        transactional_id="nobody's",
+        group_id=group_id,
+        producer_id=producer_id,
+        topics=[
+            txn_offset_commit.TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    txn_offset_commit.TxnOffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=5
+                    )
+                    for index in (0, 7)
+                ],
+            )
+        ],
+        **options,
+    )
+
+
+async def _verifying(asker: Asker, request: Message) -> None:
+    """Wait until transactions are coordinated, too."""
+    not_yet = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    for _ in range(200):
+        answer = await asker.ask(request, 5)
+        if not any(each.error_code in not_yet for each in answer.topics[0].partitions):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"no coordinator: {answer}")
+
+
+async def test_offsets_in_transactions_that_nobody_began(
+    pair: Pair, topic: str, group: str
+) -> None:
+    await pair.create(topic)
+    for asker in pair.askers:
+        await _coordinated(asker, kind=1)
+    api = txn_offset_commit.TxnOffsetCommitRequest
+    for asker in pair.askers:
+        await _verifying(asker, committing_in_transaction(group, topic)(5, {}))
+    await pair.agree(committing_in_transaction(group, topic), api)
+    await pair.agree(committing_in_transaction("", topic), api)
+    await pair.agree(committing_in_transaction(group, "nowhere"), api)
+    await pair.agree(committing_in_transaction(group, topic, producer_id=-1), api)
+    await pair.agree(fetching(group, {topic: [0]}, require_stable=True), FETCH)
+    member = {"member_id": "somebody", "generation_id": 3}
+    await pair.agree(committing_in_transaction(group, topic, **member), api, range(3, 6))
 
 
 async def test_coordinators_are_found(pair: Pair) -> None:

@@ -1,7 +1,7 @@
 """OffsetCommit, versions 2 to 10: a consumer, or a tool, says how far a group has come.
 
 Topics have names up to version 9 and ids from version 10 on. Partitions that do not exist are
-refused one by one; an error about the group or its member stands at every partition of the
+refused one by one; an error about the group or its member stands at every other partition of the
 request. Versions 2 to 4 may say how long the offsets are kept.
 """
 
@@ -51,7 +51,6 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Any:
         call.version,
         entries,
         response,
-        lambda error: _refused(request, error),
         request.retention_time_ms,
     )
     return broker.coordinators.groups.call(
@@ -76,22 +75,4 @@ def _topic(
         partitions=answers_for(
             image, unknown, topic.partitions, OffsetCommitResponsePartition, entries
         ),
-    )
-
-
-def _refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=asked.partition_index, error_code=error
-                    )
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from penstock.protocol.generated.txn_offset_commit import TxnOffsetCommitRequest
+    from penstock.protocol.message import Message
     from penstock.server.broker import Broker
     from penstock.server.call import Call
     from penstock.server.txn_verification import Errors
@@ -61,8 +62,6 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Any:
     )
     if not entries:
         return response
-    if not request.group_id:
-        return _refused(call, request, ErrorCode.INVALID_GROUP_ID)
     commit = Commit(
         request.group_id,
         request.member_id,
@@ -71,9 +70,10 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Any:
         call.version,
         entries,
         response,
-        lambda error: _refused(call, request, error),
         producer=Producer(request.producer_id, request.producer_epoch),
     )
+    if not request.group_id:
+        return commit.refuse(ErrorCode.INVALID_GROUP_ID)
     if _is_open(broker, commit):
         return _append(broker, commit)
     errors = _verify(broker, call, request)
@@ -86,8 +86,14 @@ def _append(broker: Broker, commit: Commit) -> Any:
     return broker.coordinators.groups.call(
         commit.group_id,
         lambda shard, at, out, ticket: commit_offsets(shard, at, out, ticket, commit),
-        commit.refuse,
+        lambda error: _refuse(commit, error),
     )
+
+
+def _refuse(commit: Commit, error: ErrorCode) -> Message:
+    if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and commit.version < _KNOWS_LOADING_FROM:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return commit.refuse(error)
 
 
 # -- whether the group takes part in the transaction ----------------------------------------------
@@ -121,31 +127,10 @@ def _verify(
 
 def _append_if_allowed(broker: Broker, commit: Commit, errors: Errors) -> Any:
     for error in errors.values():
-        return commit.refuse(error)
+        return _refuse(commit, error)
     return _append(broker, commit)
 
 
 async def _append_later(broker: Broker, commit: Commit, errors: Awaitable[Errors]) -> Any:
     answer = _append_if_allowed(broker, commit, await errors)
     return await answer if asyncio.isfuture(answer) else answer
-
-
-def _refused(
-    call: Call, request: TxnOffsetCommitRequest, error: ErrorCode
-) -> TxnOffsetCommitResponse:
-    if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and call.version < _KNOWS_LOADING_FROM:
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=asked.partition_index, error_code=error
-                    )
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )

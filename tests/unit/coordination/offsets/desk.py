@@ -99,9 +99,6 @@ class Desk:
             version=options.pop("version", 9),
             entries=[Entry(topic, options.pop("topic_id", TOPIC_ID), asked, answer)],
             response=_response(answer),
-            refuse=lambda error: _response(
-                offset_commit.OffsetCommitResponsePartition(error_code=error)
-            ),
             producer=None if producer is None else Producer(producer, 0),
             **options,
         )

@@ -72,10 +72,15 @@ class Commit(NamedTuple):
     entries: Sequence[Entry]
     response: Message
     """The answer if all goes well; entries that do not are marked in it."""
-    refuse: Callable[[ErrorCode], Message]
     retention_ms: int = DEFAULT_RETENTION
     producer: Producer | None = None
     """Whose transaction decides whether it counts; None if it counts at once."""
+
+    def refuse(self, error: ErrorCode) -> Message:
+        """The answer if nothing is committed. What is wrong with a partition itself goes before."""
+        for entry in self.entries:
+            entry.answer.error_code = error
+        return self.response
 
 
 def commit_offsets(
