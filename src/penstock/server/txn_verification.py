@@ -253,10 +253,8 @@ async def _conclude_later(
         for question in questions:
             if question.before is not None:
                 await question.before
-            if question.unverified is BEHIND:
+            if question.unverified is BEHIND or not _conclude(broker, question, refused, support):
                 await _ask_again(broker, request, question, support)
-            else:
-                _conclude(broker, question, refused, support)
             question.leave()
     finally:
         for question in questions:
@@ -266,7 +264,11 @@ async def _conclude_later(
 async def _ask_again(
     broker: Broker, request: ProduceRequest, question: Question, support: Support
 ) -> None:
-    """What was ahead is settled: the transaction is open by now, or this batch asks for itself."""
+    """Ask for one batch by itself, if its transaction is not open by now.
+
+    The batches ahead of it are settled, or the markers of the transaction before came between and
+    voided its guard.
+    """
     result = question.partition.append(question.records, broker.clock.now())
     if not isinstance(result, Unverified):
         question.result = result
@@ -278,18 +280,20 @@ async def _ask_again(
     _conclude(broker, question, refused, support)
 
 
-def _conclude(broker: Broker, question: Question, refused: Errors, support: Support) -> None:
+def _conclude(broker: Broker, question: Question, refused: Errors, support: Support) -> bool:
+    """Append a batch if it may be; whether what the coordinator said still counted."""
     error = refused.get(question.place)
     if error:
         question.result = _as_producers_know(error, support)
-        return
+        return True
     guard = question.unverified.guard
     guard.from_zero = support is Support.ADDS
     result = question.partition.append(question.records, broker.clock.now(), guard)
-    if isinstance(result, Unverified):
-        # A marker came between: what the coordinator said is about a transaction that has ended.
-        result = Refused(ErrorCode.INVALID_TXN_STATE, _NO_PART)
+    if isinstance(result, Unverified):  # a marker came between
+        question.result = Refused(ErrorCode.INVALID_TXN_STATE, _NO_PART)
+        return False
     question.result = result
+    return True
 
 
 def _as_producers_know(error: ErrorCode, support: Support) -> Refused:

@@ -140,6 +140,7 @@ async def test_strangers_are_refused_in_all_versions(agree: Agree) -> None:
             await talk.add(0, 1, version=version, name="")
             await talk.add(0, 7, version=version)
             await talk.add(0, version=version, topic="no-such-topic")
+            await talk.add(99, version=version, topic="__transaction_state")
             await talk.end(version=version, producer_id=99)
             await talk.end(version=version, producer_epoch=99)
             await talk.end(version=version, transactional_id="nobody-at-all")

@@ -186,6 +186,49 @@ async def test_markers_are_tried_again_until_they_are_written(
     assert len(calls) >= 6
 
 
+async def test_markers_are_waited_for_until_they_are_synced(tmp_path: Path) -> None:
+    async with asking_node(tmp_path) as asker:
+        talk = await Talk(asker, "orders").open(flush_messages="1")
+        await talk.init()
+        for commit in (True, False):
+            await talk.send(0, 1)
+            assert not await talk.end(commit)
+            await talk.settle()
+            found = await talk._fetch(talk.topic, talk.topic_id, 0, True)
+            assert found.last_stable_offset == found.high_watermark == (2 if commit else 4)
+
+
+async def test_the_first_batch_waits_a_little_for_the_markers_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = MarkerWriter.run
+
+    def later(self: MarkerWriter, *errand: Any) -> None:
+        asyncio.get_running_loop().call_later(0.03, run, self, *errand)
+
+    monkeypatch.setattr(MarkerWriter, "run", later)
+    async with asking_node(tmp_path) as asker:
+        talk = await Talk(asker, "orders").open()
+        await talk.init()
+        for _ in range(3):
+            assert await talk.send(0, 1) == [ErrorCode.NONE] * 2
+            assert not await talk.end()
+            assert (await talk.describe()).transaction_state == "PrepareCommit"
+
+
+async def test_the_first_batch_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MarkerWriter, "run", lambda *_: None)
+    async with asking_node(tmp_path) as asker:
+        talk = await Talk(asker, "orders").open()
+        await talk.init()
+        await talk.send(0)
+        assert not await talk.end()
+        assert await talk.send(0) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+        assert await talk.send(0, version=11) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
 async def test_a_coordinator_that_another_one_fenced_stops_writing_markers(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

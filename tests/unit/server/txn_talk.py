@@ -50,9 +50,10 @@ class Talk:
         self.ids: list[int] = []
         self.topic_id = b""
 
-    async def open(self, partitions: int = 3) -> Talk:
+    async def open(self, partitions: int = 3, **configs: str) -> Talk:
         """Find the coordinator, and have a topic to write to."""
-        self.topic_id = await self.asker.create(self.topic, partitions)
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        self.topic_id = await self.asker.create(self.topic, partitions, named)
         request = find_coordinator.FindCoordinatorRequest(key_type=1, coordinator_keys=[self.name])
         for _ in range(500):
             found = (await self.asker.ask(request, 4)).coordinators[0]

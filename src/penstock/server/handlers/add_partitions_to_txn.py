@@ -21,6 +21,7 @@ from penstock.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from penstock.replica.partition import INTERNAL_TOPICS
 from penstock.server.txn_fencing import known_error
 from penstock.server.txn_verification import ask
 
@@ -36,6 +37,10 @@ FENCED_FROM = 2
 """The first version whose clients know PRODUCER_FENCED."""
 
 
+_Answer = Verdict | dict[tuple[str, int], ErrorCode]
+"""The coordinator's word, or an error for each partition because it was not asked."""
+
+
 def handle(
     broker: Broker, call: Call, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
@@ -47,9 +52,9 @@ def handle(
         by_id = {each.transactional_id: each for each in request.transactions}
         wanted = list(by_id.values())
     verdicts = [_verdict(broker, each, version) for each in wanted]
-    if all(isinstance(each, Verdict) for each in verdicts):
-        return _response(version, wanted, verdicts)  # type: ignore[arg-type]
-    return _wait(version, wanted, verdicts)
+    if any(isinstance(each, asyncio.Future) for each in verdicts):
+        return _wait(version, wanted, verdicts)
+    return _response(version, wanted, verdicts)  # type: ignore[arg-type]
 
 
 def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
@@ -63,11 +68,13 @@ def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransact
 
 def _verdict(
     broker: Broker, wanted: AddPartitionsToTxnTransaction, version: int
-) -> Verdict | asyncio.Future[Verdict]:
+) -> _Answer | asyncio.Future[Verdict]:
     places = [(topic.name, index) for topic in wanted.topics for index in topic.partitions]
-    unknown = frozenset(each for each in places if not _exists(broker, *each))
-    if unknown:
-        return Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unknown)
+    for_client = version < BROKERS_FROM
+    refused = {each: error for each in places if (error := _refusal(broker, *each, for_client))}
+    if refused:
+        # All or none: the others are not added either.
+        return dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     if not wanted.transactional_id:
         return Verdict(ErrorCode.INVALID_REQUEST)
     what = Participation(
@@ -75,27 +82,31 @@ def _verdict(
         wanted.producer_id,
         wanted.producer_epoch,
         places,
-        EPOCH_PER_TXN_FROM if version >= BROKERS_FROM else 0,
+        0 if for_client else EPOCH_PER_TXN_FROM,
     )
     return ask(broker, what, wanted.verify_only)
 
 
-def _exists(broker: Broker, topic: str, index: int) -> bool:
+def _refusal(broker: Broker, topic: str, index: int, for_client: bool) -> ErrorCode:
+    if for_client and topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # offsets have a request of their own
     found = broker.image.topics.by_name.get(topic)
-    return found is not None and index in found.partitions
+    if found is None or index not in found.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
 async def _wait(
     version: int,
     wanted: list[AddPartitionsToTxnTransaction],
-    verdicts: list[Verdict | asyncio.Future[Verdict]],
+    verdicts: list[_Answer | asyncio.Future[Verdict]],
 ) -> AddPartitionsToTxnResponse:
-    final = [each if isinstance(each, Verdict) else await each for each in verdicts]
+    final = [await each if isinstance(each, asyncio.Future) else each for each in verdicts]
     return _response(version, wanted, final)
 
 
 def _response(
-    version: int, wanted: list[AddPartitionsToTxnTransaction], verdicts: list[Verdict]
+    version: int, wanted: list[AddPartitionsToTxnTransaction], verdicts: list[_Answer]
 ) -> AddPartitionsToTxnResponse:
     results = [
         AddPartitionsToTxnResult(
@@ -109,13 +120,10 @@ def _response(
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
-def _error_of(verdict: Verdict, version: int) -> Callable[[tuple[str, int]], int]:
-    if verdict.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        # All or none: those that exist have not been added either.
-        return lambda place: (
-            verdict.error if place in verdict.missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-        )
-    return lambda place: known_error(verdict.of(place), version >= FENCED_FROM)
+def _error_of(answer: _Answer, version: int) -> Callable[[tuple[str, int]], int]:
+    if isinstance(answer, dict):
+        return answer.__getitem__
+    return lambda place: known_error(answer.of(place), version >= FENCED_FROM)
 
 
 def _topics(
