@@ -54,6 +54,9 @@ demo: $(VENV)/broker.stamp ## Write, kill -9, start again, and count what is the
 
 generate: install ## Write the generated code and pages anew
 	$(BIN)/python -m codegen.generate
+	$(BIN)/python -m codegen.configuration.page
+	$(BIN)/python -m codegen.machines.page
+	$(BIN)/python -m penstock.cli.reference
 
 # kcat is one of the clients that tests/compat drives. Where it cannot be installed, its tests say so.
 system-packages:
