@@ -11,12 +11,15 @@ class TxnState(IntEnum):
     EMPTY = 0
     """Initialised; nothing was written under the current epoch."""
     ONGOING = 1
+    """Partitions have joined; readers of committed records wait for the outcome."""
     PREPARE_COMMIT = 2
-    """The outcome is decided; markers are on their way."""
+    """Committed for good; the markers that say so are on their way."""
     PREPARE_ABORT = 3
+    """Aborted for good; the markers that say so are on their way."""
     COMPLETE_COMMIT = 4
-    """All markers are written."""
+    """Committed, and every partition knows it: the next transaction may begin."""
     COMPLETE_ABORT = 5
+    """Aborted, and every partition knows it: the next transaction may begin."""
     DEAD = 6
     """Forgotten: a tombstone, never a record of its own."""
     PREPARE_EPOCH_FENCE = 7
