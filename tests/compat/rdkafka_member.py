@@ -23,7 +23,10 @@ class Member:
 
     def __init__(self, name: str, topic: str, settings: dict[str, str]) -> None:
         self._name = name
-        self._cooperative = "cooperative" in settings.get("partition.assignment.strategy", "")
+        self._cooperative = (
+            "cooperative" in settings.get("partition.assignment.strategy", "")
+            or settings.get("group.protocol") == "consumer"
+        )
         self._consumer = Consumer(settings)
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost

@@ -77,7 +77,7 @@ def test_who_waits_in_the_classic_group_is_told_to_join_again() -> None:
     late = stage.classic_join("", "t")
     assert late.reply is None
     stage.join("a", "t")
-    assert late.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert late.reply is not None and late.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert k in stage.group.members
 
 
