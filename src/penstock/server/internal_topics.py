@@ -53,6 +53,8 @@ _KEYS = {
     ),
 }
 
+NAMES = frozenset(_KEYS)
+
 _CONFIGS = {
     GROUPS_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer"},
     TRANSACTIONS_TOPIC: {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.server import internal_topics
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
@@ -20,14 +21,7 @@ async def create_topics_on_demand(broker: Broker, names: list[str]) -> dict[str,
     Somebody else may have asked for the same topic a moment ago: that is no error.
     """
     request = CreateTopicsRequest(
-        topics=[
-            CreatableTopic(
-                name=name,
-                num_partitions=_BY_THE_NODES_DEFAULTS,
-                replication_factor=_BY_THE_NODES_DEFAULTS,
-            )
-            for name in dict.fromkeys(names)
-        ],
+        topics=[_creatable(broker, name) for name in dict.fromkeys(names)],
         timeout_ms=broker.config.get_int("request.timeout.ms"),
     )
     response = await broker.controller.handle(int(ApiKey.CREATE_TOPICS), request)
@@ -40,3 +34,13 @@ async def create_topics_on_demand(broker: Broker, names: list[str]) -> dict[str,
         else:
             errors[topic.name] = error
     return errors
+
+
+def _creatable(broker: Broker, name: str) -> CreatableTopic:
+    if name in internal_topics.NAMES:
+        return internal_topics.creatable(broker.config, name)
+    return CreatableTopic(
+        name=name,
+        num_partitions=_BY_THE_NODES_DEFAULTS,
+        replication_factor=_BY_THE_NODES_DEFAULTS,
+    )

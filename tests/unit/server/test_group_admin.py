@@ -17,8 +17,10 @@ import pytest
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated import (
     delete_groups,
+    describe_configs,
     find_coordinator,
     list_groups,
+    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
@@ -230,8 +232,8 @@ async def test_commits_that_make_no_sense(pair: Pair, topic: str, group: str) ->
 
 async def test_metadata_is_measured_in_javas_characters(pair: Pair, topic: str, group: str) -> None:
     await pair.create(topic)
-    for metadata in ("x" * 4096, "x" * 4097, "ä" * 4096, "😀" * 2048, "😀" * 2048 + "x"):
-        await pair.agree(committing(group, topic, 1, metadata=metadata), COMMIT)
+    for note in ("x" * 4096, "x" * 4097, "ä" * 4096, "😀" * 2048, "😀" * 2048 + "x"):
+        await pair.agree(committing(group, topic, 1, metadata=note), COMMIT)
         await pair.agree(fetching(group, {topic: [0]}), FETCH)
 
 
@@ -415,3 +417,25 @@ async def test_the_first_question_makes_the_topic_and_is_answered(tmp_path: Path
             [found] = answer.coordinators
             assert found.error_code == ErrorCode.NONE, found
             assert found.node_id == 1 and found.port > 0
+
+
+async def test_an_internal_topic_is_the_same_whoever_asks_for_it_first(tmp_path: Path) -> None:
+    """A consumer of an internal topic must not make it one of ordinary shape."""
+    overrides = {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "1234567"}
+    async with asking_node(tmp_path, overrides) as asker:
+        name = "__consumer_offsets"
+        wanted = metadata.MetadataRequestTopic(name=name)
+        await asker.ask(metadata.MetadataRequest(topics=[wanted]), 9)
+        known = await asker.ask(metadata.MetadataRequest(topics=[wanted]), 9)
+        assert len(known.topics[0].partitions) == 7 and known.topics[0].is_internal
+        described = await asker.ask(
+            describe_configs.DescribeConfigsRequest(
+                resources=[
+                    describe_configs.DescribeConfigsResource(resource_type=2, resource_name=name)
+                ]
+            ),
+            4,
+        )
+        configs = {each.name: each.value for each in described.results[0].configs}
+        assert configs["cleanup.policy"] == "compact"
+        assert configs["segment.bytes"] == "1234567"

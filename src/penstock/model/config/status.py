@@ -38,6 +38,7 @@ _HONOURED_BROKER = frozenset(
         "group.consumer.migration.policy",
         "group.consumer.regex.refresh.interval.ms",
         "group.consumer.session.timeout.ms",
+        "group.coordinator.rebalance.protocols",
         "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms",
         "group.max.size",
@@ -193,6 +194,15 @@ _PLANNED_TOPIC = frozenset(
 # Preallocation was not measured to help, and small segments are for Kafka's own tests.
 _IGNORED_TOPIC = frozenset({"internal.segment.bytes", "preallocate"})
 
+# Those of share and streams groups arrive with their coordinators.
+_HONOURED_GROUP = frozenset(
+    {
+        "consumer.assignment.interval.ms",
+        "consumer.heartbeat.interval.ms",
+        "consumer.session.timeout.ms",
+    }
+)
+
 # Below a listener's prefix these count for that listener; other keys do not, so far.
 _HONOURED_BY_LISTENER = frozenset(
     {
@@ -211,8 +221,10 @@ def status_of(scope: str, name: str) -> str:
         if name in _IGNORED_TOPIC:
             return IGNORED
         return PLANNED if name in _PLANNED_TOPIC else HONOURED
+    if scope == "group":
+        return HONOURED if name in _HONOURED_GROUP else PLANNED
     if scope != "broker":
-        return PLANNED  # groups and client metrics arrive with their coordinators
+        return PLANNED  # client metrics arrive with their receiver
     if name in _HONOURED_BROKER:
         return HONOURED
     return PLANNED if name.startswith(_PLANNED_BROKER) else IGNORED
