@@ -6,10 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from penstock.coordination.group.consumer.regexes import Resolution, on_resolved
-
 if TYPE_CHECKING:
     from penstock.coordination.effects import Effects, Moment, Ticket
+    from penstock.coordination.group.consumer.regexes import Resolution
     from penstock.coordination.group.shard import GroupShard
     from penstock.model.errors import ErrorCode
     from penstock.server.broker import Broker
@@ -24,9 +23,8 @@ class GroupErrands:
         self._broker = broker
         self._running: set[asyncio.Future[Any]] = set()
 
-    def run(self, index: int, errand: Any) -> None:
+    def run(self, index: int, errand: Resolution) -> None:
         """Begin with an errand of a shard."""
-        assert isinstance(errand, Resolution)
         done = self._broker.workers.submit(errand.run)
         self._running.add(done)
         done.add_done_callback(lambda it: self._report(index, errand, it))
@@ -39,6 +37,9 @@ class GroupErrands:
         if problem is not None:
             log.error("group %s: expressions were not resolved", errand.group_id, exc_info=problem)
             return
+        # When somebody subscribes so, not when the node starts.
+        from penstock.coordination.group.consumer.regexes import on_resolved
+
         found = done.result()
 
         def step(shard: GroupShard, _at: Moment, out: Effects, ticket: Ticket) -> None:
