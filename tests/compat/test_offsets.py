@@ -189,6 +189,40 @@ def test_metadata_that_is_too_long_is_refused_and_the_old_offset_stays(
     consumer.close()
 
 
+def test_offsets_of_a_transaction_count_when_it_commits_and_not_when_it_aborts(
+    broker: Node, topic: str, group: str
+) -> None:
+    produce(broker, topic)
+    place = TopicPartition(topic, 0)
+    settings = {"bootstrap.servers": broker.bootstrap}
+    consumer = Consumer({**settings, "group.id": group})
+    producer = Producer({**settings, "transactional.id": f"txn-{topic}"})
+    producer.init_transactions(SECONDS_MAX)
+
+    def committed() -> int:
+        [found] = consumer.committed([place], SECONDS_MAX)
+        return int(found.offset)
+
+    def send_offset(offset: int) -> None:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(
+            [TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), SECONDS_MAX
+        )
+
+    patiently(committed)
+    send_offset(10)
+    producer.commit_transaction(SECONDS_MAX)
+    assert committed() == 10
+    send_offset(20)
+    producer.abort_transaction(SECONDS_MAX)
+    assert committed() == 10
+    send_offset(30)
+    consumer.commit(offsets=[TopicPartition(topic, 0, 40)], asynchronous=False)
+    producer.commit_transaction(SECONDS_MAX)
+    assert committed() == 40, "the later commit wins, not the later marker"
+    consumer.close()
+
+
 @pytest.mark.java
 @pytest.mark.penstock_only
 @pytest.mark.parametrize("ended", ["stopped", "killed"])
