@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
-from penstock.protocol.message import Message
+from penstock.protocol.message import Message, Part
 
 
 class Moment(NamedTuple):
@@ -78,7 +78,7 @@ class Effects:
         """Append a record."""
         self.records.append(NewRecord(key, value, version))
 
-    def reply(self, ticket: Ticket, response: Message) -> None:
+    def reply(self, ticket: Ticket, response: Part) -> None:
         """Answer a request, this step's own or one that has waited, when all is committed."""
         self.replies.append((ticket, response))
 

@@ -26,7 +26,7 @@ from penstock.replica.partition import Refused
 if TYPE_CHECKING:
     from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
-    from penstock.protocol.message import Message
+    from penstock.protocol.message import Part
     from penstock.protocol.record_frames import CoordinatorFrames
     from penstock.replica.partition import Partition
 
@@ -160,11 +160,11 @@ class Runtime(Generic[S]):
         """The shard that a group's or a transaction's name belongs to; -1 without a topic."""
         return shard_of(key, self.partitions) if self.partitions else -1
 
-    def call(self, key: str, step: Step, refuse: Callable[[ErrorCode], Message]) -> Any:
+    def call(self, key: str, step: Step, refuse: Callable[[ErrorCode], Part]) -> Any:
         """The response to a request about `key`: at once, or as a future if it has to wait."""
         return self.call_shard(self.index_of(key), step, refuse)
 
-    def call_shard(self, index: int, step: Step, refuse: Callable[[ErrorCode], Message]) -> Any:
+    def call_shard(self, index: int, step: Step, refuse: Callable[[ErrorCode], Part]) -> Any:
         """The same for a shard by its number."""
         seat = self._seats.get(index)
         if seat is None or not seat.active:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.model.errors import ErrorCode
-    from penstock.protocol.message import Message
+    from penstock.protocol.message import Part
 
 
 class OpenTicket:
@@ -16,12 +16,12 @@ class OpenTicket:
 
     __slots__ = ("_future", "_refuse", "response")
 
-    def __init__(self, refuse: Callable[[ErrorCode], Message]) -> None:
+    def __init__(self, refuse: Callable[[ErrorCode], Part]) -> None:
         self._refuse = refuse
-        self._future: asyncio.Future[Message] | None = None
-        self.response: Message | None = None
+        self._future: asyncio.Future[Part] | None = None
+        self.response: Part | None = None
 
-    def answer(self, response: Message) -> None:
+    def answer(self, response: Part) -> None:
         """Let the reply go."""
         if self.response is not None:
             return
@@ -34,7 +34,7 @@ class OpenTicket:
         if self.response is None:
             self.answer(self._refuse(error))
 
-    def wait(self, forget: Callable[[OpenTicket], None]) -> asyncio.Future[Message]:
+    def wait(self, forget: Callable[[OpenTicket], None]) -> asyncio.Future[Part]:
         """The reply to come; `forget` is told when nobody waits for it any more."""
         future = self._future = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda _: forget(self))

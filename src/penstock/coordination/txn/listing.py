@@ -65,4 +65,4 @@ def describe(
                 for topic, indexes in found.partitions.items()
             ],
         )
-    out.reply(ticket, answer)  # type: ignore[arg-type]  # a part of the response, for its handler
+    out.reply(ticket, answer)  # a part of the response, for its handler

@@ -56,9 +56,7 @@ def _group(broker: Broker, call: Call, asked: OffsetFetchRequestGroup, require_s
     answer = broker.coordinators.groups.call(
         asked.group_id,
         lambda shard, at, out, ticket: fetch_offsets(shard, at, out, ticket, asked, require_stable),
-        lambda error: OffsetFetchResponseGroup(  # type: ignore[arg-type,return-value]
-            group_id=asked.group_id, error_code=error
-        ),
+        lambda error: OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error),
     )
     if call.version < _BY_ID_FROM:
         return answer

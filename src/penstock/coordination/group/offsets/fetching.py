@@ -40,7 +40,7 @@ def fetch_offsets(
     instead of getting an offset that may be outdated in a moment.
     """
     response = OffsetFetchResponseGroup(group_id=asked.group_id)
-    out.reply(ticket, response)  # type: ignore[arg-type]
+    out.reply(ticket, response)
     group = shard.groups.get(asked.group_id)
     if group is not None:
         error = group.check_fetch(asked.member_id, asked.member_epoch)
