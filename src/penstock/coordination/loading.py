@@ -81,7 +81,7 @@ class ShardLoader:
 
     async def _replay(self, data: memoryview, offset: int) -> int:
         """Replay whole batches from `offset` on; answers where the next ones begin."""
-        at = 0
+        at = batches = 0
         while at + HEAD_SIZE <= len(data):
             head = read_head(data, at)
             after = at + head.length + 12
@@ -91,6 +91,9 @@ class ShardLoader:
                 await self._replay_batch(data[at:after], head)
             offset = max(offset, head.base_offset + head.last_offset_delta + 1)
             at = after
+            batches += 1
+            if batches % RECORDS_PER_LOOK == 0:
+                await self._pause_if_due()  # a row of markers has no records between
         if at == 0:
             raise OSError(f"{self._log!r} holds no whole batch at offset {offset}")
         return offset
