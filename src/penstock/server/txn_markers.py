@@ -33,6 +33,9 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 MARKERS_AT_ONCE = 100
 """Markers that are written before other requests get their turn."""
 
+TASKS_PER_MS = 10
+"""Transactions that cannot be dealt with at once and begin together."""
+
 RETRY_MS = 20
 RETRY_MS_MAX = 1000
 
@@ -86,15 +89,29 @@ class MarkerWriter:
         self._broker = broker
         self._remote = remote
         self._tasks: set[asyncio.Task[None]] = set()
+        self._written = 0
+        """Markers of this turn of the event loop."""
 
     def run(self, shard: int, errand: Markers) -> None:
         """Write the markers of one transaction, at once if they are few and all goes well."""
         task = _Task(self._broker, self._remote, shard, errand)
-        if len(errand.partitions) <= MARKERS_AT_ONCE and task.attempt():
+        if self._is_in_time(len(errand.partitions)) and task.attempt():
             return
-        running = asyncio.get_running_loop().create_task(task.run())
+        # A coordinator that has just loaded may have many: they take turns, and so do requests.
+        delay_ms = len(self._tasks) // TASKS_PER_MS
+        running = self._broker.loop.create_task(task.run(delay_ms))
         self._tasks.add(running)
         running.add_done_callback(self._tasks.discard)
+
+    def _is_in_time(self, markers: int) -> bool:
+        """Whether so many markers may be written before the event loop's next turn."""
+        if self._written == 0:
+            self._broker.loop.call_soon(self._next_turn)
+        self._written += markers + 1
+        return self._written <= MARKERS_AT_ONCE
+
+    def _next_turn(self) -> None:
+        self._written = 0
 
     def close(self) -> None:
         """The node stops: whoever leads next goes on with what is left."""
@@ -143,9 +160,8 @@ class _Task:
             return True
         return not self._left and not self._uncommitted and self._complete()
 
-    async def run(self) -> None:
+    async def run(self, delay_ms: int) -> None:
         """Try again, with pauses that grow, until all is done or this node's part in it is over."""
-        delay_ms = 0
         while True:
             await asyncio.sleep(delay_ms / 1000)
             if not self._wanted:
