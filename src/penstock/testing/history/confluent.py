@@ -33,6 +33,8 @@ from penstock.testing.history.recorder import Recorder
 BUFFER_FULL_WAIT = 0.1
 READ_SECONDS_MAX = 60.0
 ASK_SECONDS_MAX = 10.0
+WAIT_MS = 50
+"""Long enough to wait for more records when most have been read."""
 
 SURELY_NOT_WRITTEN = frozenset(
     (
@@ -309,16 +311,17 @@ def read_to_end(
     The end is where a reader of everything would stop, so a reader of committed transactions waits
     for those that are being ended. If that takes too long, it gives up: the checks will tell.
     """
-    watch = RecordingConsumer({**config, "isolation.level": "read_uncommitted"}, recorder)
+    eager = {"fetch.wait.max.ms": WAIT_MS, **config}
+    watch = RecordingConsumer({**eager, "isolation.level": "read_uncommitted"}, recorder)
     targets = {place: watch.marks(place) for place in places}
     watch.close()
     level = "read_committed" if committed else "read_uncommitted"
-    reader = RecordingConsumer({**config, "isolation.level": level}, recorder)
+    reader = RecordingConsumer({**eager, "isolation.level": level}, recorder)
     reader.assign(dict.fromkeys(targets, 0))
     found: dict[Place, dict[int, bytes]] = {place: {} for place in targets}
     deadline = time.monotonic() + seconds_max
     while time.monotonic() < deadline:
-        for message in reader.consume():
+        for message in reader.consume(seconds=WAIT_MS / 1000):
             found[place_of(message)][offset_of(message)] = message.value() or b""
         if all(reader.position(place) >= target for place, target in targets.items()):
             break

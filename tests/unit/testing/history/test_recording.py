@@ -154,8 +154,7 @@ def test_the_command_line_checks_files(tmp_path: Path) -> None:
     with open(path, "a") as file:
         poll = {"do": "poll", "topic": "t", "partition": 0, "start": 0, "end": 1}
         other = {"at": 1, "client": "z", "op": 0, "is": "ok", "records": [[0, "b"]]}
-        file.write(json.dumps({**poll, **other}) + "
-")
+        file.write(json.dumps({**poll, **other}) + "\n")
     broken = run_command(str(path))
     assert broken.returncode == 1
     assert "BROKEN: one value per offset" in broken.stdout

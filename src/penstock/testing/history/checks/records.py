@@ -41,14 +41,20 @@ def acknowledged_is_kept(history: History) -> Iterator[Verdict]:
 
 
 def acknowledged_was_read(history: History) -> Iterator[Verdict]:
-    """Somebody looked at every acknowledged record: or all other checks would say little."""
+    """Somebody looked at every acknowledged record: or all other checks would say little.
+
+    Where there are readers of committed transactions, they must have come to what is committed: if
+    they could not, a marker is missing.
+    """
     ends: dict[Place, list[Send]] = {}
     for send in history.sends:
         if not send.is_ok or send.offset == UNSET:
             continue
         if send.transaction and history.transactions[send.transaction].fate is not Fate.COMMITTED:
             continue
-        views = [history.view(send.place, committed=each) for each in (False, True)]
+        views = [history.view(send.place, committed=each) for each in (True, False)]
+        if send.transaction and views[0].polls:
+            views.pop()
         if not any(send.offset in view.covered for view in views):
             ends.setdefault(send.place, []).append(send)
     for place, unread in ends.items():
