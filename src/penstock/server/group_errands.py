@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,21 +17,37 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.server")
 
 
+RUNNING_MAX = 2
+"""Errands at once: workers are also there for disks."""
+
+WAITING_MAX = 10_000
+"""Errands that may wait. One that is dropped is asked for again a minute later."""
+
+
 class GroupErrands:
     """Runs the errands of a broker's group shards, and tells the shards what came of them."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._running: set[asyncio.Future[Any]] = set()
+        self._waiting: deque[tuple[int, Resolution]] = deque(maxlen=WAITING_MAX)
+        self._running = 0
 
     def run(self, index: int, errand: Resolution) -> None:
-        """Begin with an errand of a shard."""
+        """Begin with an errand of a shard, now or when others are done."""
+        self._waiting.append((index, errand))
+        if self._running < RUNNING_MAX:
+            self._begin()
+
+    def _begin(self) -> None:
+        index, errand = self._waiting.popleft()
+        self._running += 1
         done = self._broker.workers.submit(errand.run)
-        self._running.add(done)
         done.add_done_callback(lambda it: self._report(index, errand, it))
 
     def _report(self, index: int, errand: Resolution, done: asyncio.Future[Any]) -> None:
-        self._running.discard(done)
+        self._running -= 1
+        if self._waiting:
+            self._begin()
         if done.cancelled():
             return
         problem = done.exception()
@@ -42,8 +59,8 @@ class GroupErrands:
 
         found = done.result()
 
-        def step(shard: GroupShard, _at: Moment, out: Effects, ticket: Ticket) -> None:
-            on_resolved(shard, found, errand.group_id, out)
+        def step(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket) -> None:
+            on_resolved(shard, found, errand.group_id, at, out)
             out.reply(ticket, _DONE)
 
         self._broker.coordinators.groups.call_shard(index, step, _nobody_waits)

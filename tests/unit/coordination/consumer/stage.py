@@ -145,7 +145,7 @@ class Stage:
         """Run an errand, as a worker does."""
         errand = self.errands.pop(0)
         found = errand.run()
-        self.step(lambda _, out: on_resolved(self.shard, found, errand.group_id, out))
+        self.step(lambda at, out: on_resolved(self.shard, found, errand.group_id, at, out))
 
     def advance(self, span_ms: int) -> None:
         """Let time pass, timers and all."""

@@ -157,6 +157,22 @@ def test_only_one_resolution_runs_at_a_time_and_a_lost_one_is_made_up_for(stage:
     assert len(stage.errands) == 1
 
 
+def test_what_takes_too_long_is_given_up_and_tried_again_later(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = "penstock.coordination.group.consumer.regexes.MATCHING_SECONDS_MAX"
+    with monkeypatch.context() as slow:
+        slow.setattr(limit, -1.0)
+        stage.say("a", 0, subscribed_topic_regex="t.*")
+        stage.say("a", 1)
+        assert not stage.group.subscriptions.resolved
+    stage.settle()
+    assert not stage.group.subscriptions.resolved
+    stage.mono += RESOLUTION_MS_MAX
+    stage.settle()
+    assert stage.held("a") == {"t": [0, 1]}
+
+
 def test_a_late_answer_about_a_group_that_is_gone_is_forgotten(stage: Stage) -> None:
     stage.resolves = False
     stage.say("a", 0, subscribed_topic_regex="t.*")

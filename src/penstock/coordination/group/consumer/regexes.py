@@ -7,7 +7,9 @@ found is written down, so that the next coordinator need not ask again.
 
 from __future__ import annotations
 
+import logging
 from enum import Enum, auto
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.coordination.group.consumer.group import ConsumerGroup
@@ -25,8 +27,13 @@ if TYPE_CHECKING:
     from penstock.coordination.group.consumer.member import Member
     from penstock.coordination.group.shard import GroupShard
 
-COMPILED_BYTES_MAX = 1 << 20
+log = logging.getLogger("penstock.coordination.group")
+
+COMPILED_BYTES_MAX = 1 << 18
 """Kafka has no such bound: there, repetitions of repetitions take all the memory."""
+
+MATCHING_SECONDS_MAX = 5.0
+"""For one expression and all topics. Large expressions are slow, if not for ever."""
 
 REFRESH_MS_MIN = 10_000
 """Between two looks at a group's expressions."""
@@ -55,14 +62,26 @@ class Resolution(NamedTuple):
     version: int
     timestamp: int
 
-    def run(self) -> dict[str, Resolved]:
+    def run(self) -> Found:
         """Match them all. May take a while: not for the event loop."""
-        found = {}
-        for regex in self.regexes:
-            pattern = compile_regex(regex)
-            names = () if isinstance(pattern, str) else filter(pattern.fullmatch, self.topics)
-            found[regex] = Resolved(frozenset(names), self.version, self.timestamp)
-        return found
+        return {regex: self._match(regex) for regex in self.regexes}
+
+    def _match(self, regex: str) -> Resolved | None:
+        pattern = compile_regex(regex)
+        names: list[str] = []
+        if not isinstance(pattern, str):
+            end = monotonic() + MATCHING_SECONDS_MAX
+            for name in self.topics:
+                if pattern.fullmatch(name):
+                    names.append(name)
+                if monotonic() > end:
+                    log.warning("group %s: %r takes too long to match", self.group_id, regex)
+                    return None
+        return Resolved(frozenset(names), self.version, self.timestamp)
+
+
+Found = dict[str, Resolved | None]
+"""By expression; None: it took too long."""
 
 
 def compile_regex(regex: str) -> Any:
@@ -144,16 +163,20 @@ def _resolve_if_due(
         )
 
 
-def on_resolved(
-    shard: GroupShard, found: Mapping[str, Resolved], group_id: str, out: Effects
-) -> None:
+def on_resolved(shard: GroupShard, found: Found, group_id: str, at: Moment, out: Effects) -> None:
     """Write down what expressions stand for; the group moves on if that is something new."""
     group = shard.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         return
-    group.resolving_until = Millis(0)
+    # What took too long is not tried again at once.
+    pause_ms = RESOLUTION_MS_MAX if None in found.values() else 0
+    group.resolving_until = Millis(at.mono + pause_ms)
     subscriptions = group.subscriptions
-    used = {regex: it for regex, it in found.items() if regex in subscriptions.regexes}
+    used = {
+        regex: it
+        for regex, it in found.items()
+        if it is not None and regex in subscriptions.regexes
+    }
     nothing: frozenset[str] = frozenset()
     differs = False
     for regex, it in used.items():
