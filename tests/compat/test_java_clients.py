@@ -32,16 +32,19 @@ NEW = ("group.protocol=consumer",)
 PROTOCOLS = {"range": RANGE, "cooperative-sticky": COOPERATIVE, "consumer": NEW}
 
 
+# A broker that misses members of the new protocol as soon as those of the classic one.
+SHORT_SESSIONS = {
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+
+
 @pytest.fixture(scope="module")
 def node(target: type[Node], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A broker that misses members of the new protocol as soon as those of the classic one."""
-    config = {
-        "group.consumer.session.timeout.ms": str(SESSION_MS),
-        "group.consumer.min.session.timeout.ms": str(SESSION_MS),
-        "group.consumer.heartbeat.interval.ms": "500",
-        "group.consumer.min.heartbeat.interval.ms": "500",
-    }
-    with target(tmp_path_factory.mktemp("node"), config=config) as running:
+    """One broker for all tests that do it no harm."""
+    with target(tmp_path_factory.mktemp("node"), config=SHORT_SESSIONS) as running:
         yield running
 
 
@@ -212,7 +215,27 @@ def test_a_group_shares_all_partitions_whoever_joins_leaves_or_is_killed(
         crew.check()
 
 
-@pytest.mark.parametrize("settings", [RANGE, COOPERATIVE, NEW], ids=PROTOCOLS)
+@pytest.mark.parametrize("settings", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_a_group_outlives_a_node_that_is_killed(
+    make_node: Callable[..., Node], topic: str, tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    node = make_node(config=SHORT_SESSIONS)
+    node.start()
+    with Stream(node, topic) as stream, Crew(node, topic, tmp_path, settings) as crew:
+        for member in ("a", "b", "c"):
+            crew.start("jvm", member)
+        crew.settle("a", "b", "c")
+        crew.wait_for_progress(stream)
+        node.kill()
+        node.start()
+        crew.settle("a", "b", "c")
+        crew.wait_for_progress(stream)
+        stream.end()
+        crew.wait_for_all(stream)
+        crew.check()
+
+
+@pytest.mark.parametrize("settings", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_a_static_member_comes_back_to_its_partitions_and_disturbs_nobody(
     node: Node, topic: str, tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
@@ -250,6 +273,28 @@ def test_a_static_member_that_was_killed_is_replaced_by_the_next_of_its_name(
             partition: "y" if owner == "x" else owner for partition, owner in before.items()
         }
         assert _disturbances(crew, "a") == disturbed
+        stream.end()
+        crew.wait_for_all(stream)
+        crew.check()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(RANGE, NEW), (COOPERATIVE, NEW), (NEW, RANGE)],
+    ids=["range to consumer", "cooperative-sticky to consumer", "consumer to range"],
+)  # fmt: skip
+def test_a_group_changes_its_protocol_member_by_member_without_a_pause(
+    node: Node, topic: str, tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    with Stream(node, topic) as stream, Crew(node, topic, tmp_path, ()) as crew:
+        for member in ("a", "b", "c"):
+            crew.start("jvm", member, *before)
+        crew.settle("a", "b", "c")
+        crew.wait_for_progress(stream)
+        for old, new, others in (("a", "x", "bc"), ("b", "y", "cx"), ("c", "z", "xy")):
+            crew.stop("jvm", old)
+            crew.start("jvm", new, *after)
+            crew.settle(new, *others)
+            crew.wait_for_progress(stream)
         stream.end()
         crew.wait_for_all(stream)
         crew.check()

@@ -15,6 +15,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
@@ -92,8 +93,9 @@ public final class Members {
         private void commit() {
             try {
                 consumer.commitSync();
-            } catch (RebalanceInProgressException | CommitFailedException moved) {
-                // The next poll takes part in the rebalance; what was not committed is read again.
+            } catch (RebalanceInProgressException | CommitFailedException | TimeoutException moved) {
+                // The next poll takes part in the rebalance, or finds the broker that was away; what
+                // was not committed is committed with the next records, or read again.
                 print("not_committed", null);
             }
         }
