@@ -26,7 +26,9 @@ def handle(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -
     """The member's epoch and, if it is news, its assignment."""
     if not is_enabled(broker):
         return _failed(ErrorCode.UNSUPPORTED_VERSION)
-    configured = tuple(broker.config.get_list("group.consumer.assignors"))
+    configured: tuple[str, ...] = ()
+    if request.server_assignor is not None:
+        configured = tuple(broker.config.get_list("group.consumer.assignors"))
     refusal = check_heartbeat(request, call.version, configured)
     if refusal is not None:
         return refused(refusal)

@@ -23,14 +23,16 @@ def check_heartbeat(
     problem = _check_texts(request, version) or _check_epoch(request)
     if problem is not None:
         return Refusal(ErrorCode.INVALID_REQUEST, problem)
+    if request.server_assignor is None:
+        return None
     supported = assignor_names(configured)
-    if request.server_assignor is not None and request.server_assignor not in supported:
-        return Refusal(
-            ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is not supported. "
-            f"Supported assignors: {', '.join(supported)}.",
-        )
-    return None
+    if request.server_assignor in supported:
+        return None
+    return Refusal(
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        f"ServerAssignor {request.server_assignor} is not supported. "
+        f"Supported assignors: {', '.join(supported)}.",
+    )
 
 
 def _check_texts(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
