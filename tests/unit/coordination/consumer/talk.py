@@ -29,6 +29,11 @@ from penstock.protocol.generated.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.generated.heartbeat import HeartbeatRequest
 from penstock.protocol.generated.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.protocol.generated.leave_group import LeaveGroupRequest, MemberIdentity
+from penstock.protocol.generated.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from penstock.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from penstock.protocol.message import Message, Part
 from penstock.protocol.record_frames import GROUP
@@ -44,6 +49,7 @@ CONFIG = {
 WORDS = frozenset(
     (
         "assignment_timestamp",
+        "commit_timestamp",
         "current_state_timestamp",
         "error_message",
         "throttle_time_ms",
@@ -219,13 +225,22 @@ class Conversation:
         self._compare([await self._described(side) for side in self.sides])
         return answers[1]
 
-    async def name(self, alias: str, instance_id: str | None = None) -> None:
+    async def name(self, alias: str) -> None:
         """Have both sides give a new classic member its id."""
         for side in self.sides:
-            request = self._join(side, "", ["x"], {}, instance_id)
-            answer = await side.asker.ask(request, 9)
+            answer = await side.asker.ask(self._join(side, "", ["x"], {}, None), 9)
             assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
             side.members[alias] = answer.member_id
+
+    async def join_static(self, alias: str, instance_id: str, topics: list[str]) -> Any:
+        """A static member joins with the classic protocol and is given its id."""
+        answers = []
+        for side in self.sides:
+            request = self._join(side, "", topics, {}, instance_id)
+            answers.append(await side.asker.ask(request, 9))
+            side.members[alias] = answers[-1].member_id
+        self._compare(answers)
+        return answers[1]
 
     def _join(
         self,
@@ -303,6 +318,28 @@ class Conversation:
             ),
         )
         return ErrorCode(answer.error_code)
+
+    async def commit(self, member_id: str, epoch: int, topic: str, *partitions: int) -> ErrorCode:
+        """OffsetCommit to both; answers the error of the last partition."""
+
+        def make(side: Side) -> OffsetCommitRequest:
+            return OffsetCommitRequest(
+                group_id=self.group_id,
+                member_id=side.members.get(member_id, member_id),
+                generation_id_or_member_epoch=epoch,
+                topics=[
+                    OffsetCommitRequestTopic(
+                        name=topic,
+                        partitions=[
+                            OffsetCommitRequestPartition(partition_index=it, committed_offset=1)
+                            for it in partitions
+                        ],
+                    )
+                ],
+            )
+
+        answer = await self.classic(9, make)
+        return ErrorCode(answer.topics[0].partitions[-1].error_code)
 
     async def leave(self, *aliases: str) -> Any:
         return await self.classic(

@@ -245,3 +245,46 @@ async def test_classic_members_join_and_leave_a_consumer_group(talk: Conversatio
     await talk.name("late")
     joined = await talk.join("late", ["mixed"])
     assert joined.error_code == ErrorCode.NONE
+
+
+async def test_static_members_change_protocols(talk: Conversation) -> None:
+    await talk.create("statics", 4)
+    names: dict[str, Any] = {"subscribed_topic_names": ["statics"]}
+    await talk.say("a", 0, instance_id="one", **names)
+    await talk.say("b", 0, instance_id="two", **names)
+    await talk.say("a", 2, instance_id="one", owned={"statics": [0, 1]})
+    await talk.say("b", 3, instance_id="two")
+    await talk.say("a", -2, instance_id="one")
+    joined = await talk.join_static("a2", "one", ["statics"])
+    assert (joined.error_code, joined.generation_id) == (0, 3)
+    await talk.sync("a2", 3)
+    assert await talk.beat("a2", 3) == ErrorCode.NONE
+    await talk.say("b", -2, instance_id="two")
+    joined = await talk.join_static("b2", "two", ["statics"])
+    assert (joined.error_code, joined.generation_id) == (0, 3)
+    gone = await talk.say("b", 3)
+    assert gone.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    await talk.sync("b2", 3)
+    assert await talk.beat("a2", 3) == ErrorCode.NONE
+
+
+async def test_late_commits(talk: Conversation) -> None:
+    await talk.create("late", 4)
+    names: dict[str, Any] = {"subscribed_topic_names": ["late"]}
+    await talk.say("a", 0, **names)
+    await talk.say("b", 0, **names)
+    await talk.say("a", 2, owned={"late": [0, 1]})
+    await talk.say("b", 3)
+    assert await talk.commit("a", 3, "late", 0, 2) == ErrorCode.NONE
+    assert await talk.commit("a", 2, "late", 0, 1) == ErrorCode.NONE
+    assert await talk.commit("a", 2, "late", 0, 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await talk.commit("b", 2, "late", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await talk.commit("b", 4, "late", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await talk.commit("z", 3, "late", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await talk.commit("", -1, "late", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_subscription_that_no_batch_can_hold(talk: Conversation) -> None:
+    many = [f"a-topic-with-a-rather-long-name-{number}" for number in range(40_000)]
+    answer = await talk.say("a", 0, subscribed_topic_names=many)
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
