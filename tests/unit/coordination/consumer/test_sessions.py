@@ -107,3 +107,11 @@ def test_a_new_coordinator_gives_everybody_a_session() -> None:
     assert set(stage.group.members) == {"a", "b"}
     stage.advance(1)  # it had not let go
     assert set(stage.group.members) == {"b"}
+
+
+def test_a_new_coordinator_knows_a_groups_own_session() -> None:
+    stage = _stage(group_consumer_min_session_timeout_ms="6000")
+    stage.configure("consumer.session.timeout.ms", "6000")
+    stage.restart()
+    stage.advance(6000)
+    assert not stage.group.members

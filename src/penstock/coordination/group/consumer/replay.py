@@ -44,6 +44,7 @@ def _replay_epoch(
     if value is None:
         if group is not None:
             del shard.groups[key.group_id]
+            shard.consumers.forget_paces([key.group_id])
         return
     assert group is not None
     group.epoch, group.metadata_hash = value.epoch, value.metadata_hash

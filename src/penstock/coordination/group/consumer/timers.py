@@ -66,6 +66,8 @@ def on_image(
         for group in shard.groups.values():
             if isinstance(group, ConsumerGroup):
                 group.checked_at_epoch = None
+        # Sessions began before it was known which groups have a pace of their own.
+        _restart_sessions(shard, image.configs.names(GROUP), at, out)
         return
     if delta.topics is not None:
         if is_first or any(it.before is None for it in delta.topics.changed.values()):
