@@ -52,12 +52,14 @@ class View:
                 self.records.setdefault(offset, Sighting(value, poll))
 
     @cached_property
-    def offsets(self) -> dict[str, set[int]]:
-        """Where each value was found."""
-        found: dict[str, set[int]] = defaultdict(set)
+    def offsets(self) -> dict[str, tuple[int, ...]]:
+        """Where each value was found: nearly always in one place."""
+        found: dict[str, tuple[int, ...]] = {}
         for poll in self.polls:
             for offset, value in poll.records:
-                found[value].add(offset)
+                known = found.get(value, ())
+                if offset not in known:
+                    found[value] = (*known, offset)
         return found
 
 
@@ -149,7 +151,7 @@ class History:
             if send.is_ok and send.offset != UNSET
         }
         for committed in (False, True):
-            found |= self.view(place, committed=committed).offsets.get(value, set())
+            found.update(self.view(place, committed=committed).offsets.get(value, ()))
         return found
 
     def offset_of(self, send: Send) -> int | None:

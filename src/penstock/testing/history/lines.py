@@ -23,7 +23,7 @@ from typing import Any
 
 from penstock.testing.history.operations import KINDS, Operation, Outcome, Poll
 
-_COMMON = frozenset(("client", "number", "began", "ended", "outcome", "error"))
+_COMMON = frozenset(("client", "number", "began", "ended", "outcome", "error", "place"))
 _OWN = {
     kind: tuple(each.name for each in fields(kind) if each.name not in _COMMON)
     for kind in KINDS.values()

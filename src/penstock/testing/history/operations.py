@@ -72,10 +72,10 @@ class OnPlace(Operation):
 
     topic: str
     partition: int
+    place: Place = field(init=False, repr=False)
 
-    @property
-    def place(self) -> Place:
-        return Place(self.topic, self.partition)
+    def __post_init__(self) -> None:
+        self.place = Place(self.topic, self.partition)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -46,7 +46,8 @@ class Recorder:
         with self._lock:
             self._number(operation)
             operation.began = self._clock()
-            self._write(begin_line(operation))
+            if self._file is not None:
+                self._file.write(begin_line(operation))
         return operation
 
     def ok(self, operation: Operation, **result: Any) -> None:
@@ -70,7 +71,8 @@ class Recorder:
             operation.ended = self._clock()
             operation.began = operation.ended if began is None else began
             operation.outcome = Outcome.OK
-            self._write(whole_line(operation))
+            if self._file is not None:
+                self._file.write(whole_line(operation))
         return operation
 
     def now(self) -> int:
@@ -103,8 +105,5 @@ class Recorder:
             # What is unknown may still happen: it has no end.
             if outcome is not Outcome.UNKNOWN:
                 operation.ended = at
-            self._write(end_line(operation, at, result))
-
-    def _write(self, line: bytes) -> None:
-        if self._file is not None:
-            self._file.write(line)
+            if self._file is not None:
+                self._file.write(end_line(operation, at, result))

@@ -14,7 +14,7 @@ SHOWN_MAX = 5
 AROUND = 3
 RECORDS_SHOWN_MAX = 6
 
-_COMMON = frozenset(("client", "number", "began", "ended", "outcome", "error"))
+_COMMON = frozenset(("client", "number", "began", "ended", "outcome", "error", "place"))
 
 
 def report(history: History, verdicts: Sequence[Verdict]) -> str:

@@ -57,10 +57,11 @@ class Story:
         end: int,
         records: dict[int, str],
         partition: int = 0,
+        topic: str = TOPIC,
         **fields: Any,
     ) -> Poll:
         poll = Poll(
-            topic=TOPIC,
+            topic=topic,
             partition=partition,
             start=start,
             end=end,

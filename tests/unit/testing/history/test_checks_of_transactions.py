@@ -200,8 +200,8 @@ def test_each_input_is_in_the_output_once() -> None:
     for number in range(3):
         story.send("p", f"i{number}", number)
     story.poll("reader", 0, 3, {0: "i0", 1: "i1", 2: "i2"})
-    output = story.poll("reader", 0, 2, {0: "made of i0", 1: "made of i1"}, committed=True)
-    output.topic = "out"
+    made = {0: "made of i0", 1: "made of i1"}
+    output = story.poll("reader", 0, 2, made, topic="out", committed=True)
     assert story.names(once) == [processing.MISSING]
     output.records.append((2, "made of i2"))
     assert story.names(once) == []
