@@ -32,10 +32,7 @@ def groups(draw: st.DrawFn, alike: bool | None = None) -> tuple[dict[str, Wish],
     names = [f"member-{number}" for number in range(draw(st.integers(1, 9)))]
     same = draw(st.booleans()) if alike is None else alike
     some = st.frozensets(st.sampled_from(sorted(counts))) if counts else st.just(frozenset())
-    wanted = {
-        name: frozenset(counts) if same else draw(some)
-        for name in names
-    }
+    wanted = {name: frozenset(counts) if same else draw(some) for name in names}
     owned: dict[str, dict[bytes, set[int]]] = {name: {} for name in names}
     for topic, count in counts.items():
         for number in range(count):
