@@ -18,7 +18,9 @@ from penstock.model.errors import ErrorCode
 from penstock.protocol.generated import (
     delete_groups,
     describe_configs,
+    end_txn,
     find_coordinator,
+    init_producer_id,
     list_groups,
     metadata,
     offset_commit,
@@ -382,6 +384,66 @@ async def test_offsets_in_transactions_that_nobody_began(
     await pair.agree(fetching(group, {topic: [0]}, require_stable=True), FETCH)
     member = {"member_id": "somebody", "generation_id": 3}
     await pair.agree(committing_in_transaction(group, topic, **member), api, range(3, 6))
+
+
+async def test_offsets_of_an_open_transaction_are_unstable(
+    pair: Pair, topic: str, group: str
+) -> None:
+    await pair.create(topic)
+    await pair.agree(committing(group, topic, 1), COMMIT)
+    stable, any_time = (
+        fetching(group, {topic: [0]}, require_stable=required) for required in (True, False)
+    )
+    for is_commit in (False, True):
+        producers = [await _begun(asker, group, topic) for asker in pair.askers]
+        await pair.agree(stable, FETCH, range(7, 11))
+        await pair.agree(any_time, FETCH)
+        await pair.agree(fetching(group, None, require_stable=True), FETCH, range(7, 11))
+        for asker, producer in zip(pair.askers, producers, strict=True):
+            producer.committed = is_commit
+            ended = await asker.ask(producer, 5)
+            assert not ended.error_code, ended
+            await _stable(asker, stable(8, {}))
+        answer = await pair.agree(stable, FETCH, range(7, 9))
+        [found] = answer.groups[0].topics[0].partitions
+        assert found.committed_offset == (5 if is_commit else 1)
+
+
+async def _begun(asker: Asker, group: str, topic: str) -> end_txn.EndTxnRequest:
+    """A transaction that has committed an offset; answers what would end it."""
+    name = f"txn-{topic}"
+    await _coordinated(asker, kind=1)
+    begin = init_producer_id.InitProducerIdRequest(
+        transactional_id=name, transaction_timeout_ms=60_000
+    )
+    for _ in range(200):
+        begun = await asker.ask(begin, 5)
+        if not begun.error_code:
+            break
+        await asyncio.sleep(0.05)
+    assert not begun.error_code, begun
+    commit: Any = committing_in_transaction(group, topic, producer_id=begun.producer_id)(5, {})
+    commit.transactional_id, commit.producer_epoch = name, begun.producer_epoch
+    answer = await asker.ask(commit, 5)
+    assert {(it.partition_index, it.error_code) for it in answer.topics[0].partitions} == {
+        (0, ErrorCode.NONE),
+        (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    }
+    return end_txn.EndTxnRequest(
+        transactional_id=name,
+        producer_id=begun.producer_id,
+        producer_epoch=begun.producer_epoch,
+    )
+
+
+async def _stable(asker: Asker, request: Message) -> None:
+    """Wait for the marker, which comes after the client's answer."""
+    for _ in range(200):
+        answer = await asker.ask(request, 8)
+        if not answer.groups[0].topics[0].partitions[0].error_code:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"the transaction does not end: {answer}")
 
 
 async def test_coordinators_are_found(pair: Pair) -> None:
