@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,7 @@ PARTITIONS = 4
 WORKERS = ["worker-0", "worker-1"]
 SOURCE, SINK, GROUP = "inputs", "outputs", "workers"
 PROGRESS_SECONDS_MAX = 60.0
+EXAMPLE = Path(__file__).parents[2] / "examples" / "read_process_write.py"
 
 
 @pytest.mark.slow
@@ -77,6 +80,15 @@ def test_each_input_is_in_the_output_once_whatever_is_killed(
         f"{feed.acknowledged} inputs, {len(history.transactions)} transactions, {KILLS} kills, "
         f"{workers.lives} workers' lives, each input once in the output"
     )
+
+
+def test_the_example_misses_and_doubles_nothing() -> None:
+    told = subprocess.run(
+        [sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "missing 0, doubled 0" in told.stdout
+    assert told.stderr.count("with -9") == 2
 
 
 def create(node: Node) -> dict[str, list[Place]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from penstock.testing.history.history import History
-from penstock.testing.history.operations import NEVER, UNSET, Operation, Place, Poll
+from penstock.testing.history.operations import NEVER, Operation, Place, Poll
 from penstock.testing.history.verdict import Verdict
 
 SHOWN_MAX = 5
@@ -20,13 +20,13 @@ _COMMON = frozenset(("client", "number", "began", "ended", "outcome", "error", "
 def report(history: History, verdicts: Sequence[Verdict]) -> str:
     """A page to read when a test fails."""
     clients = len({each.client for each in history.operations})
-    head = f"{len(history)} operations of {clients} clients"
+    head = f"{_count(len(history), 'operation')} of {_count(clients, 'client')}"
     if not verdicts:
         return f"{head}: nothing wrong\n"
     by_name: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         by_name.setdefault(verdict.name, []).append(verdict)
-    lines = [f"{head}: {len(by_name)} broken promises"]
+    lines = [f"{head}: {_count(len(by_name), 'broken promise')}"]
     start = history.operations[0].began if history.operations else 0
     for name, found in by_name.items():
         lines += ["", f"BROKEN: {name} ({len(found)})"]
@@ -52,7 +52,7 @@ def describe(operation: Operation, start: int = 0) -> str:
     words = [f"[{began:.3f} .. {ended}]", operation.client, f"#{operation.number}", operation.NAME]
     for each in fields(operation):
         value = getattr(operation, each.name)
-        if each.name in _COMMON or value in (UNSET, "", False):
+        if each.name in _COMMON or value == each.default:
             continue
         if isinstance(operation, Poll) and each.name == "records":
             value = _few(operation.records)
@@ -90,5 +90,10 @@ def _neighbourhood(history: History, place: Place, offset: int) -> Iterator[str]
         return
     yield f"    around offset {offset} of {place}:"
     for each, words in said.items():
-        mark = ">" if each == offset else " "
-        yield f"    {mark} {each:>8}  {'; '.join(words) or 'nobody spoke of it'}"
+        if words:
+            mark = ">" if each == offset else " "
+            yield f"    {mark} {each:>8}  {'; '.join(words)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -126,7 +126,7 @@ def test_the_report_says_what_went_wrong_and_shows_the_neighbourhood() -> None:
     text = str(raised.value)
     assert "BROKEN: nothing acknowledged is lost (1)" in text
     assert "readers went over offset 2 of t-0 and it was not there" in text
-    assert "producer #2 send topic='t' value='v2' offset=2" in text
+    assert "producer #2 send topic='t' partition=0 value='v2' offset=2 ok" in text
     assert ">        2  'v2' sent by producer; readers found nothing" in text
     assert "         3  'v3' sent by producer; readers found 'v3'" in text
     assert [verdict.offset for verdict in raised.value.verdicts] == [2]
@@ -149,7 +149,7 @@ def test_the_command_line_checks_files(tmp_path: Path) -> None:
     sound = run_command(str(path))
     assert (sound.returncode, sound.stdout) == (
         0,
-        "2 operations of 1 clients: nothing wrong\n",
+        "2 operations of 1 client: nothing wrong\n",
     )
     with open(path, "a") as file:
         poll = {"do": "poll", "topic": "t", "partition": 0, "start": 0, "end": 1}
