@@ -29,5 +29,8 @@ def settings_for_up(
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
+        # On one machine members start together or not at all: waiting three seconds for more of
+        # them would only make the first consumer slow.
+        "group.initial.rebalance.delay.ms": "0",
         **overrides,
     }
