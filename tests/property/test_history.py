@@ -19,11 +19,23 @@ Step = tuple[str, int]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ("send", "append", "answer", "lose", "open", "commit", "abort", "poll", "look")
+            (
+                "write",
+                "write",
+                "send",
+                "append",
+                "answer",
+                "lose",
+                "open",
+                "commit",
+                "abort",
+                "poll",
+                "look",
+            )
         ),
         st.integers(0, 2),
     ),
-    min_size=10,
+    min_size=30,
     max_size=80,
 )
 
@@ -79,6 +91,12 @@ class World:
     def answer(self, who: int) -> None:
         if who in self.landed:
             self.writers[who].ok(self.pending.pop(who), offset=self.landed.pop(who))
+
+    def write(self, who: int) -> None:
+        """From the beginning to the end, without anything in between."""
+        self.send(who)
+        self.append(who)
+        self.answer(who)
 
     def lose(self, who: int) -> None:
         if who in self.pending:
