@@ -89,6 +89,7 @@ class Runtime(Generic[S]):
         self._seats: dict[int, _Seat[S]] = {}
         self._loads: set[asyncio.Task[None]] = set()
         self._image: Any = None
+        self._waiting = 0
         self.partitions = 0
         """Of the topic; 0 while it does not exist."""
 
@@ -169,14 +170,21 @@ class Runtime(Generic[S]):
         seat = self._seats.get(index)
         if seat is None or not seat.active:
             return refuse(self._why_not(seat))
-        if len(seat.tickets) * len(self._seats) >= TICKETS_MAX:
+        if self._waiting >= TICKETS_MAX:
             return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         ticket = OpenTicket(refuse)
         self._step(seat, lambda at, out: step(seat.shard, at, out, ticket), ticket)
+        if not seat.active:
+            ticket.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # the step brought the shard down
         if ticket.response is not None:
             return ticket.response
+        self._waiting += 1
         seat.tickets.add(ticket)
-        return ticket.wait(seat.tickets.discard)
+        return ticket.wait(lambda it: self._forget(seat, it))
+
+    def _forget(self, seat: _Seat[S], ticket: OpenTicket) -> None:
+        self._waiting -= 1
+        seat.tickets.discard(ticket)
 
     def _why_not(self, seat: _Seat[S] | None) -> ErrorCode:
         if seat is None:

@@ -140,8 +140,14 @@ class Drive:
         )
         self.runtime.partitions = 1
 
-    def _make(self, index: int) -> Numbers:
-        assert index == 0
+    def another(self, store: LogStore, index: int) -> Partition:
+        """One more partition of the topic, to lead."""
+        log = store.create(TOPIC, index, TOPIC_ID, LogConfig())
+        partition = Partition(NODE, log, log.end, self.syncs)
+        partition.lead(0, (NODE,), (NODE,))
+        return partition
+
+    def _make(self, index: int) -> Numbers:  # noqa: ARG002
         self.shards.append(Numbers())
         return self.shards[-1]
 
@@ -159,3 +165,6 @@ class Drive:
 
     def call(self, step: Any, name: str = "a") -> Any:
         return self.runtime.call(name, step, refuse)
+
+    def call_shard(self, index: int, step: Any) -> Any:
+        return self.runtime.call_shard(index, step, refuse)

@@ -253,6 +253,38 @@ async def test_requests_that_wait_are_bounded(
     assert asyncio.isfuture(drive.call(lambda shard, at, out, ticket: None)), "one has left"
 
 
+async def test_many_shards_share_the_bound_and_a_busy_one_may_use_it_up(
+    store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group of thousands joins in one shard: the shards that are idle leave it their places."""
+    monkeypatch.setattr(module, "TICKETS_MAX", 4)
+    drive = Drive(store)
+    drive.lead()
+    for index in range(1, 4):
+        drive.runtime.lead(drive.another(store, index))
+    parked = [drive.call_shard(0, lambda shard, at, out, ticket: None) for _ in range(3)]
+    assert all(asyncio.isfuture(it) for it in parked)
+    assert asyncio.isfuture(drive.call_shard(1, lambda shard, at, out, ticket: None))
+    refused = drive.call_shard(2, lambda shard, at, out, ticket: None)
+    assert error_of(refused) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    drive.runtime.lose(0)
+    await asyncio.sleep(0)
+    assert asyncio.isfuture(drive.call_shard(2, lambda shard, at, out, ticket: None))
+
+
+async def test_who_would_wait_in_a_shard_that_its_own_step_brought_down_is_told(
+    store: LogStore,
+) -> None:
+    drive = Drive(store)
+    drive.lead()
+    drive.shard.unbearable = 2
+
+    def step(_: Numbers, __: Moment, out: Effects, ___: Ticket) -> None:
+        out.record(GroupMetadataKey(group="a"), GroupMetadataValue(generation=2), 3)
+
+    assert error_of(drive.call(step)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 async def test_the_end_of_a_transaction_reaches_the_shard_if_the_log_takes_it(
     store: LogStore,
 ) -> None:
