@@ -73,5 +73,6 @@ class Coordinators:
     def close(self) -> None:
         """The node stops."""
         self._markers.close()
+        self.verifications.close()
         for runtime in self._by_topic.values():
             runtime.close()

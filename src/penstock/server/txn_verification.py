@@ -150,7 +150,7 @@ async def _verify_later(
     adds = support is Support.ADDS
     while True:
         if not isinstance(verdict, Verdict):
-            verdict = await verdict
+            verdict = await _in_time(broker, verdict)
         if verdict.error is not ErrorCode.CONCURRENT_TRANSACTIONS or not adds:
             break
         if broker.loop.time() >= give_up:
@@ -158,6 +158,15 @@ async def _verify_later(
         await asyncio.sleep(pause)
         verdict = ask(broker, what, verify_only=False)
     return _errors(verdict, what.partitions, support)
+
+
+async def _in_time(broker: Broker, answer: asyncio.Future[Verdict]) -> Verdict:
+    """The coordinator's answer, unless its records take too long to be committed."""
+    try:
+        patience = broker.config.get_int("request.timeout.ms") / 1000
+        return await asyncio.wait_for(answer, patience)
+    except TimeoutError:
+        return Verdict(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _errors(verdict: Verdict, partitions: Sequence[Place], support: Support) -> Errors:
@@ -219,7 +228,9 @@ def verify_batches(
         # The records lie in the connection's buffer, which the next request takes over.
         question.records = memoryview(bytearray(question.records))
         verifications.queue(question)
-    return _conclude_later(broker, request, questions, refused, support)
+    # Whoever waits behind these must not depend on a client that may go away any moment.
+    work = _conclude_later(broker, request, questions, refused, support)
+    return asyncio.shield(verifications.detach(work))
 
 
 def _ask_about(
@@ -316,7 +327,7 @@ class Verifications:
 
     def __init__(self) -> None:
         self._last: dict[tuple[Place, int], asyncio.Future[None]] = {}
-        self._unanswered: set[asyncio.Task[Any]] = set()
+        self._detached: set[asyncio.Task[None]] = set()
 
     def __bool__(self) -> bool:
         return bool(self._last)
@@ -342,8 +353,14 @@ class Verifications:
         if self._last.get(key) is mine:
             del self._last[key]
 
-    def detach(self, work: Coroutine[Any, Any, Any]) -> None:
-        """See to it that something is finished for which no client waits."""
+    def detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """See to it that something is finished, whether or not a client waits for it."""
         task = asyncio.get_running_loop().create_task(work)
-        self._unanswered.add(task)
-        task.add_done_callback(self._unanswered.discard)
+        self._detached.add(task)
+        task.add_done_callback(self._detached.discard)
+        return task
+
+    def close(self) -> None:
+        """The node stops."""
+        for task in self._detached:
+            task.cancel()

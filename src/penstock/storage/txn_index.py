@@ -12,6 +12,7 @@ transaction, and then no file.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -22,6 +23,10 @@ VERSION = 0
 
 ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = ENTRY.size
+
+_LAST = struct.Struct(">q")
+_LAST_AT = 18
+"""Where in an entry its last offset stands: entries are in that order."""
 
 
 class CorruptTxnIndex(ValueError):
@@ -48,10 +53,10 @@ def encode_entries(txns: Iterable[AbortedTxn]) -> bytes:
     return b"".join(map(encode_entry, txns))
 
 
-def decode_entries(data: Bytes) -> Iterator[AbortedTxn]:
+def decode_entries(data: Bytes, skipped: int = 0) -> Iterator[AbortedTxn]:
     """Whole entries in order; a torn one at the end was never acknowledged and is left out."""
     whole = len(data) - len(data) % ENTRY_SIZE
-    for version, *fields in ENTRY.iter_unpack(memoryview(data)[:whole]):
+    for version, *fields in ENTRY.iter_unpack(memoryview(data)[skipped * ENTRY_SIZE : whole]):
         if version > VERSION:
             raise CorruptTxnIndex(f"an aborted transaction of version {version}")
         yield AbortedTxn(*fields)
@@ -75,8 +80,15 @@ def aborted_between(data: Bytes, start: int, end: int) -> tuple[list[AbortedTxn]
     here may have its marker there.
     """
     found = []
-    for txn in decode_entries(data):
-        if txn.last_offset >= start and txn.first_offset < end:
+    with memoryview(data) as view:
+        # Most readers are near the end, and there may be many before them.
+        skipped = bisect_left(
+            range(len(view) // ENTRY_SIZE),
+            start,
+            key=lambda entry: _LAST.unpack_from(view, entry * ENTRY_SIZE + _LAST_AT)[0],
+        )
+    for txn in decode_entries(data, skipped):
+        if txn.first_offset < end:
             found.append(txn)
         if txn.last_stable_offset >= end:
             return found, True

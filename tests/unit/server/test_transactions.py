@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock.coordination.txn.adding import Verdict
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.generated.end_txn import EndTxnRequest
@@ -22,7 +24,7 @@ from penstock.protocol.generated.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from penstock.server import txn_markers
+from penstock.server import txn_markers, txn_verification
 from penstock.server.txn_markers import MARKERS_AT_ONCE, MarkerWriter
 from tests.unit.server.asking import asking, asking_node, batch, port_of, running_node
 from tests.unit.server.txn_talk import SHARDS, STATE_TOPIC, Talk
@@ -97,6 +99,42 @@ async def test_batches_that_nobody_waits_for_are_appended_in_order_too(slow: Tal
         await asyncio.sleep(0.02)
     assert len(await slow.read(0, committed=False)) == 5
     assert await slow.read(0) == []
+
+
+async def test_a_client_that_goes_away_holds_up_nobody_behind_it(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node, asking(port_of(node)) as stays:
+        await stays.create(STATE_TOPIC, SHARDS, {"flush.messages": "1"})
+        talk = await Talk(stays, "orders").open()
+        await talk.init()
+        async with asking(port_of(node)) as goes:
+            for request in first_batches(talk, 3):
+                goes.send(request, 12)
+            await goes._writer.drain()
+        for request in first_batches(talk, 5):
+            stays.send(request, 12)
+        answers = [await stays.receive(0, 12) for _ in range(5)]
+        told = [each.responses[0].partition_responses[0] for each in answers]
+        assert [(each.error_code, each.base_offset) for each in told] == [(0, n) for n in range(5)]
+        assert not node.broker.coordinators.verifications
+
+
+async def test_a_refusal_that_nobody_waits_for_closes_the_connection(slow: Talk) -> None:
+    await slow.init()
+    slow.epoch += 1
+    slow.asker.send(first_batches(slow, 1, acks=0)[0], 12)
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+        for _ in range(100):
+            await slow.describe()
+            await asyncio.sleep(0.02)
+
+
+async def test_a_coordinator_that_never_answers_is_not_waited_for_for_ever() -> None:
+    never: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    broker: Any = SimpleNamespace(config=SimpleNamespace(get_int=lambda _: 10))
+    verdict = await txn_verification._in_time(broker, never)
+    assert verdict.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def test_a_batch_that_waits_is_not_overwritten_by_the_next_request(slow: Talk) -> None:

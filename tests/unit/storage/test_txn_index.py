@@ -55,6 +55,14 @@ def test_aborted_transactions_of_a_range(
     assert aborted_between(INDEX, start, end) == (found, complete)
 
 
+def test_a_reader_near_the_end_is_not_held_up_by_what_was_aborted_before() -> None:
+    many = [AbortedTxn(7, at, at + 1, at + 2) for at in range(0, 200_000, 2)]
+    index = encode_entries(many)
+    looked_at = sum(1 for _ in decode_entries(index, 99_998))
+    assert looked_at == 2
+    assert aborted_between(index, 199_997, 200_000) == (many[-2:], True)
+
+
 @pytest.mark.parametrize(("offset", "count"), [(0, 0), (10, 0), (11, 1), (30, 2), (31, 3)])
 def test_cutting_the_log_drops_entries_with_later_markers(offset: int, count: int) -> None:
     assert size_below(INDEX, offset) == count * ENTRY_SIZE

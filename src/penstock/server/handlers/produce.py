@@ -85,7 +85,7 @@ def handle(
             later = _finish_later(broker, call, request, response, pending, questions, settled)
             if acks:
                 return later
-            broker.coordinators.verifications.detach(later)
+            broker.coordinators.verifications.detach(_close_if_refused(call, later))
             return None
         _settle(broker, acks, questions, pending, refused)
     if acks == 0:
@@ -302,3 +302,11 @@ async def _finish_later(
     if pending:
         return await _wait(broker, call, request.timeout_ms, pending, response)
     return point_at_leader(broker, call, response)
+
+
+async def _close_if_refused(call: Call, later: Awaitable[ProduceResponse]) -> None:
+    response = await later
+    try:
+        _close_on_error(response)
+    except CloseConnection:
+        call.connection.abort()
