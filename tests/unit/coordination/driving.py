@@ -147,7 +147,7 @@ class Drive:
         partition.lead(0, (NODE,), (NODE,))
         return partition
 
-    def _make(self, index: int) -> Numbers:  # noqa: ARG002
+    def _make(self, index: int) -> Numbers:
         self.shards.append(Numbers())
         return self.shards[-1]
 

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.coordination.effects import Effects, Moment
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import ZERO_UUID
 from tests.unit.coordination.offsets.desk import NOON, TOPIC_ID, Desk
 
 
@@ -94,3 +95,4 @@ def test_an_expiry_that_an_old_client_asks_for_is_written_in_the_layout_that_has
     assert [record.version for record in written] == [4, 1]
     found = desk.committed("g")
     assert found is not None and found.expires == NOON + 5000
+    assert found.topic_id == ZERO_UUID, "which that layout cannot hold: a restart would forget it"

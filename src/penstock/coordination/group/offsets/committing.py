@@ -93,7 +93,8 @@ def commit_offsets(
         return
     out.producer = commit.producer
     expires, version = NO_EXPIRY, VALUE_VERSION
-    if commit.retention_ms != DEFAULT_RETENTION:
+    is_old = commit.retention_ms != DEFAULT_RETENTION
+    if is_old:
         expires, version = at.wall + commit.retention_ms, VALUE_VERSION_WITH_EXPIRY
     metadata_max = shard.settings.metadata_bytes_max
     group_id, now = commit.group_id, at.wall
@@ -110,7 +111,8 @@ def commit_offsets(
                 metadata=metadata,
                 commit_timestamp=now,
                 expire_timestamp=expires,
-                topic_id=topic_id,
+                # What that layout cannot hold must not be known until the next restart only.
+                topic_id=ZERO_UUID if is_old else topic_id,
             ),
             version,
         )
