@@ -1,5 +1,7 @@
 """Read, process, write in transactions, while nodes and workers are killed: each record once.
 
+Some workers only seem to be dead, and come back when another one has taken their place.
+
 PENSTOCK_EOS_KILLS=50 makes it a long run; PENSTOCK_TEST_SEED replays its choices.
 """
 
@@ -61,6 +63,7 @@ def test_each_input_is_in_the_output_once_whatever_is_killed(
         for _ in range(KILLS):
             strike(chance, node, workers)
             watch.wait_for(watch.found + 1)
+        workers.wake()
         feed.finish(60)
         watch.wait_for(feed.acknowledged)
     finally:
@@ -101,13 +104,18 @@ def create(node: Node) -> dict[str, list[Place]]:
 
 
 def strike(chance: random.Random, node: Node, workers: Fleet) -> None:
-    """Kill the node, or a worker, or both at a time."""
+    """Kill the node, or a worker, or both at a time; or take a worker for dead that is not."""
     time.sleep(chance.uniform(0, 1.5))
-    victim = chance.choice(("node", "worker", "both"))
+    workers.wake()
+    victim = chance.choice(("node", "worker", "both", "zombie"))
+    number = chance.randrange(len(WORKERS))
+    if victim == "zombie":
+        workers.freeze(number)
+        return
     if victim != "worker":
         node.kill()
     if victim != "node":
-        workers.kill(chance.randrange(len(WORKERS)))
+        workers.kill(number)
     if victim != "worker":
         node.start()
 

@@ -55,6 +55,8 @@ class Fleet:
         self._where = where
         self._lives = dict.fromkeys(identities, 0)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._frozen: list[subprocess.Popen[bytes]] = []
+        self._zombies: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         for identity in self._lives:
@@ -68,6 +70,21 @@ class Fleet:
         process.wait()
         self._begin(identity)
 
+    def freeze(self, number: int) -> None:
+        """Stop one in the middle of whatever it does, and start its next life."""
+        identity = list(self._lives)[number]
+        process = self._running.pop(identity)
+        process.send_signal(signal.SIGSTOP)
+        self._frozen.append(process)
+        self._begin(identity)
+
+    def wake(self) -> None:
+        """Let those who were frozen go on, as if nothing had happened."""
+        for process in self._frozen:
+            process.send_signal(signal.SIGCONT)
+        self._zombies += self._frozen
+        self._frozen.clear()
+
     def revive(self) -> None:
         """Start the next life of those who could not go on."""
         for identity, process in list(self._running.items()):
@@ -78,6 +95,9 @@ class Fleet:
 
     def stop(self) -> None:
         """SIGTERM to all, and insist."""
+        for process in (*self._frozen, *self._zombies):
+            process.kill()
+            process.wait()
         for process in self._running.values():
             process.terminate()
         for process in self._running.values():
