@@ -95,6 +95,7 @@ public final class Worker {
         settings.put("group.instance.id", words[4]);
         settings.put("session.timeout.ms", "6000");
         settings.put("heartbeat.interval.ms", "500");
+        settings.put("max.poll.interval.ms", "10000");
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "earliest");
         settings.put("isolation.level", "read_committed");

@@ -19,6 +19,7 @@ from penstock.testing.history.confluent import RecordingProducer, offset_of, pla
 
 BATCH = 50
 SESSION_TIMEOUT_MS = 6_000
+REBALANCE_TIMEOUT_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 10_000
 CALL_SECONDS_MAX = 6
 BATCH_SECONDS_MAX = 8
@@ -40,6 +41,8 @@ class Worker:
                 "group.instance.id": identity,
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
                 "heartbeat.interval.ms": 500,
+                # Also how long a rebalance waits for a member that may never come back.
+                "max.poll.interval.ms": REBALANCE_TIMEOUT_MS,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",

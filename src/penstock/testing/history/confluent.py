@@ -18,7 +18,9 @@ from confluent_kafka import (
 )
 
 from penstock.testing.history.operations import (
+    UNSET,
     Commit,
+    Committed,
     End,
     Init,
     Marks,
@@ -197,6 +199,7 @@ class RecordingConsumer:
         # librdkafka's own default, unlike Java's, is to read committed transactions only.
         isolation = settings.get("isolation.level", "read_committed")
         self.committed = isolation == "read_committed"
+        self.group = str(settings["group.id"])
         self._positions: dict[Place, int] = {}
         self._assigned_at = 0
 
@@ -206,9 +209,7 @@ class RecordingConsumer:
         self._positions = dict(positions)
         for (topic, partition), offset in positions.items():
             self.recorder.note(Seek(topic=topic, partition=partition, offset=offset))
-        self.consumer.assign(
-            [TopicPartition(place.topic, place.partition, at) for place, at in positions.items()]
-        )
+        self.consumer.assign(_partitions(positions))
 
     def subscribe(self, topics: list[str], **options: Any) -> None:
         """Join a group; wherever an assignment begins, the notes begin anew."""
@@ -261,6 +262,47 @@ class RecordingConsumer:
             began=self._assigned_at,
         )
 
+    def commit(self, positions: Mapping[Place, int]) -> None:
+        """Commit positions for the group, and wait for the answer."""
+        commits = {
+            place: self.recorder.begin(
+                Commit(topic=place.topic, partition=place.partition, group=self.group, offset=at)
+            )
+            for place, at in positions.items()
+        }
+        try:
+            answers = self.consumer.commit(offsets=_partitions(positions), asynchronous=False)
+        except KafkaException as problem:
+            for commit in commits.values():
+                self.recorder.unknown(commit, problem)
+            raise
+        for answer in answers or ():
+            commit = commits[Place(answer.topic, answer.partition)]
+            if answer.error is None:
+                self.recorder.ok(commit)
+            else:
+                self.recorder.unknown(commit, answer.error)
+
+    def ask_committed(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Where the group is, as its coordinator says; -1 where it has not committed anything."""
+        began = self.recorder.now()
+        asked = [TopicPartition(place.topic, place.partition) for place in places]
+        found: dict[Place, int] = {}
+        for each in self.consumer.committed(asked, ASK_SECONDS_MAX):
+            offset = max(each.offset, UNSET)
+            found[Place(each.topic, each.partition)] = offset
+            self.recorder.note(
+                Committed(
+                    topic=each.topic,
+                    partition=each.partition,
+                    group=self.group,
+                    offset=offset,
+                    stable=self.committed,
+                ),
+                began,
+            )
+        return found
+
     def position(self, place: Place) -> int:
         """How far the notes have come in a partition."""
         return self._positions.get(place, 0)
@@ -282,6 +324,10 @@ class RecordingConsumer:
     def close(self) -> None:
         """Leave."""
         self.consumer.close()
+
+
+def _partitions(positions: Mapping[Place, int]) -> list[TopicPartition]:
+    return [TopicPartition(place.topic, place.partition, at) for place, at in positions.items()]
 
 
 def place_of(message: Message) -> Place:

@@ -95,6 +95,7 @@ func (w *worker) run(ctx context.Context, bootstrap string) error {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.SessionTimeout(6*time.Second),
 		kgo.HeartbeatInterval(500*time.Millisecond),
+		kgo.RebalanceTimeout(10*time.Second),
 		kgo.RequireStableFetchOffsets(),
 		kgo.TransactionalID(w.identity),
 		kgo.TransactionTimeout(10*time.Second),
