@@ -30,6 +30,13 @@ PARTITIONS = 4
 WORKERS = ["worker-0", "worker-1"]
 SOURCE, SINK, GROUP = "inputs", "outputs", "workers"
 PROGRESS_SECONDS_MAX = 60.0
+# With the new protocol it is the broker that says when a silent member is taken for dead.
+SESSIONS = {
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
 EXAMPLE = Path(__file__).parents[2] / "examples" / "read_process_write.py"
 
 
@@ -41,16 +48,18 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "read_process_write.py"
         fleet.confluent,
         pytest.param(fleet.franz, marks=pytest.mark.go),
         pytest.param(fleet.java, marks=pytest.mark.java),
+        fleet.by_the_new_protocol(fleet.confluent),
+        pytest.param(fleet.by_the_new_protocol(fleet.java), marks=pytest.mark.java),
     ],
     ids=lambda language: language.__name__,
 )
 def test_each_input_is_in_the_output_once_whatever_is_killed(
-    language: Callable[[Path], list[str]], make_node: Callable[..., Node], tmp_path: Path
+    language: fleet.Language, make_node: Callable[..., Node], tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("PENSTOCK_TEST_SEED", time.time_ns() % 1_000_000))
     print(f"PENSTOCK_TEST_SEED={seed} makes the same choices")
     chance = random.Random(seed)
-    node = make_node()
+    node = make_node(config=SESSIONS)
     node.start()
     places = create(node)
     workers = Fleet(language(tmp_path), [node.bootstrap, SOURCE, SINK, GROUP], WORKERS, tmp_path)

@@ -92,9 +92,13 @@ public final class Worker {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", words[0]);
         settings.put("group.id", words[3]);
-        settings.put("group.instance.id", words[4]);
-        settings.put("session.timeout.ms", "6000");
-        settings.put("heartbeat.interval.ms", "500");
+        if ("consumer".equals(System.getenv("GROUP_PROTOCOL"))) {
+            settings.put("group.protocol", "consumer");
+        } else {
+            settings.put("group.instance.id", words[4]);
+            settings.put("session.timeout.ms", "6000");
+            settings.put("heartbeat.interval.ms", "500");
+        }
         settings.put("max.poll.interval.ms", "10000");
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "earliest");

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.oracle import apache
@@ -16,6 +17,10 @@ BUILD_SECONDS_MAX = 280
 STOP_SECONDS_MAX = 30
 CANNOT_GO_ON = (3, -signal.SIGALRM)
 """How a worker ends that wants another life."""
+
+
+Language = Callable[[Path], list[str]]
+"""Builds a worker in a folder, and answers the command that runs it."""
 
 
 def confluent(_: Path) -> list[str]:
@@ -36,6 +41,16 @@ def java(where: Path) -> list[str]:
     _build(["javac", "-cp", f"{libraries}/*", "-d", str(where), "Worker.java"], HERE, {})
     command = apache.java(options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"))
     return [*command[:-1], f"{where}:{command[-1]}", "Worker"]
+
+
+def by_the_new_protocol(language: Language) -> Language:
+    """The same workers in a group of the new protocol."""
+
+    def command(where: Path) -> list[str]:
+        return ["env", "GROUP_PROTOCOL=consumer", *language(where)]
+
+    command.__name__ = f"{language.__name__}_by_the_new_protocol"
+    return command
 
 
 def _build(command: list[str], where: Path, environment: dict[str, str]) -> None:

@@ -4,13 +4,16 @@
 
 ID is the transactional id and the static member of the group, the same over all lives of a worker;
 NAME is another one for each life, and HISTORY the file for its notes. A worker that cannot go on
-ends with status 3, or by SIGALRM, and whoever started it starts the next.
+ends with status 3, or by SIGALRM, and whoever started it starts the next. With
+GROUP_PROTOCOL=consumer in the environment it joins its group by the new protocol.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -38,16 +41,14 @@ class Worker:
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": self.group,
-                "group.instance.id": identity,
-                "session.timeout.ms": SESSION_TIMEOUT_MS,
-                "heartbeat.interval.ms": 500,
-                # Also how long a rebalance waits for a member that may never come back.
-                "max.poll.interval.ms": REBALANCE_TIMEOUT_MS,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
+                # Also how long a rebalance waits for a member that may never come back.
+                "max.poll.interval.ms": REBALANCE_TIMEOUT_MS,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
+                **membership(identity),
             }
         )
         self.producer = RecordingProducer(
@@ -111,6 +112,21 @@ class Worker:
             if each.offset < 0:
                 each.offset = 0
             self.consumer.seek(each)
+
+
+def membership(identity: str) -> dict[str, Any]:
+    """How to be a member: by name in a classic group, without one in a group of the new protocol.
+
+    There a name stays taken until the session of a killed member has ended, and its next life would
+    be refused.
+    """
+    if os.environ.get("GROUP_PROTOCOL") == "consumer":
+        return {"group.protocol": "consumer"}
+    return {
+        "group.instance.id": identity,
+        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "heartbeat.interval.ms": 500,
+    }
 
 
 def usable(message: Message) -> bool:
