@@ -91,10 +91,11 @@ class Stage:
         self.resolves = True
         """Whether regular expressions are resolved at once."""
         self.errands: list[Resolution] = []
+        self.chance = Counting()
         self._open()
 
     def _open(self) -> None:
-        self.shard = GroupShard(0, self.settings, Counting())
+        self.shard = GroupShard(0, self.settings, self.chance)
         self.timers: dict[Hashable, Millis] = {}
 
     def restart(self) -> None:
