@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.coordination.effects import Effects, Moment
+from penstock.coordination.group.offsets import committing
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from tests.unit.coordination.offsets.desk import NOON, TOPIC_ID, Desk
@@ -43,6 +44,19 @@ def test_a_member_of_a_group_that_is_gone_is_told_so_in_its_own_words(
     desk = Desk()
     assert desk.commit("g", 7, member_id="m", generation=3, version=version) == error
     assert desk.offset("g") is None
+
+
+def test_a_shard_holds_so_many_groups_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "GROUPS_MAX", 2)
+    desk = Desk()
+    assert [desk.commit(name, 1) for name in "abc"] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ]
+    assert desk.commit("c", 1, producer=5) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert desk.commit("a", 2) == ErrorCode.NONE, "those that are there go on"
+    assert set(desk.shard.groups) == {"a", "b"}
 
 
 def test_a_transactional_member_of_a_group_that_is_gone_has_an_illegal_generation() -> None:

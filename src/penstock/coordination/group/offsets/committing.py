@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.coordination.group.classic.creating import GROUPS_MAX
 from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.offsets.committed import NO_EXPIRY
 from penstock.model.errors import ErrorCode
@@ -127,6 +128,8 @@ def _check(shard: GroupShard, commit: Commit, at: Moment, out: Effects) -> Error
             if is_transactional or commit.version < _NOT_FOUND_SINCE:
                 return ErrorCode.ILLEGAL_GENERATION
             return ErrorCode.GROUP_ID_NOT_FOUND
+        if len(shard.groups) >= GROUPS_MAX:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         # From somebody who only wants a place for offsets. Replaying the record makes the group;
         # if the record is not taken, there is no group.
         return ErrorCode.NONE
