@@ -86,11 +86,11 @@ class Partition:
     __slots__ = (
         "_by_head",
         "_commits",
-        "_guards",
         "_rules",
         "_sync_queue",
         "_synced",
         "_waiters",
+        "guards",
         "index",
         "internal",
         "isr",
@@ -123,7 +123,7 @@ class Partition:
         self._sync_queue = syncs
         self._waiters: set[Waiter] = set()
         self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
-        self._guards = Guards()
+        self.guards = Guards()
         self._follow_config(log.config)
 
     def __str__(self) -> str:
@@ -149,6 +149,7 @@ class Partition:
         self.leading = False
         self.leader = leader
         self.leader_epoch = epoch
+        self.guards.void_all()
         self.release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def release_all(self, error: ErrorCode) -> None:
@@ -226,7 +227,7 @@ class Partition:
             if verdict is not None:
                 return Refused(verdict)
         if transactional:
-            unverified = self._guards.admit(log.producers, head, guard)
+            unverified = self.guards.admit(log.producers, head, guard)
             if unverified is not None:
                 return Refused(unverified) if isinstance(unverified, ErrorCode) else unverified
         append_time = -1
@@ -298,7 +299,7 @@ class Partition:
         )
         if error is not None:
             return Refused(error)
-        self._guards.void(producer_id)
+        self.guards.void(producer_id)
         batch = bytearray(
             end_txn_batch(
                 is_commit=is_commit,

@@ -75,13 +75,35 @@ class Guards:
     def _ask(self, head: BatchHead, held: Guard | None) -> Unverified:
         epoch, sequence = head.producer_epoch, head.base_sequence
         if held is None or held.epoch < epoch:
-            if len(self._by_producer) >= GUARDS_MAX:
-                del self._by_producer[next(iter(self._by_producer))]
-            held = self._by_producer[head.producer_id] = Guard(epoch, sequence)
+            held = self._hand_out(head.producer_id, epoch, sequence)
         elif held.epoch == epoch:
             held.lowest_sequence = min(held.lowest_sequence, sequence)
         return Unverified(head.producer_id, head.producer_epoch, held)
 
+    def _hand_out(self, producer_id: int, epoch: int, sequence: int) -> Guard:
+        if len(self._by_producer) >= GUARDS_MAX:
+            del self._by_producer[next(iter(self._by_producer))]
+        guard = self._by_producer[producer_id] = Guard(epoch, sequence)
+        return guard
+
+    def of(self, producer_id: int, epoch: int) -> Guard:
+        """The guard of a producer whose records this node is to append itself, without sequences.
+
+        Its batches do not come by `admit`: they may be appended while it `is_good`.
+        """
+        held = self._by_producer.get(producer_id)
+        if held is None or held.epoch != epoch:
+            held = self._hand_out(producer_id, epoch, -1)
+        return held
+
+    def is_good(self, producer_id: int, guard: Guard) -> bool:
+        """Whether no marker has come since the guard was handed out."""
+        return self._by_producer.get(producer_id) is guard
+
     def void(self, producer_id: int) -> None:
         """The producer's transaction ended: what its coordinator said before no longer counts."""
         self._by_producer.pop(producer_id, None)
+
+    def void_all(self) -> None:
+        """Others lead, and markers may go to them: nothing that was said before counts."""
+        self._by_producer.clear()

@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 
     from penstock.protocol.generated.txn_offset_commit import TxnOffsetCommitRequest
     from penstock.protocol.message import Message
+    from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
     from penstock.server.call import Call
     from penstock.server.txn_verification import Errors
 
 _KNOWS_LOADING_FROM = 2
 """Before, producers took COORDINATOR_LOAD_IN_PROGRESS for the end of everything."""
+
+_QUESTIONS_MAX = 2
+"""How often a transaction's coordinator is asked about one request."""
 
 
 def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Any:
@@ -74,12 +78,13 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Any:
     )
     if not request.group_id:
         return commit.refuse(ErrorCode.INVALID_GROUP_ID)
-    if _is_open(broker, commit):
-        return _append(broker, commit)
+    partition = _partition(broker, commit)
+    if partition is None or _is_open(partition, commit):
+        return _append(broker, commit)  # verified before; without a partition it is refused
     errors = _verify(broker, call, request)
     if isinstance(errors, dict):
         return _append_if_allowed(broker, commit, errors)
-    return _append_later(broker, commit, errors)
+    return _append_later(broker, call, request, commit, partition, errors)
 
 
 def _append(broker: Broker, commit: Commit) -> Any:
@@ -99,12 +104,16 @@ def _refuse(commit: Commit, error: ErrorCode) -> Message:
 # -- whether the group takes part in the transaction ----------------------------------------------
 
 
-def _is_open(broker: Broker, commit: Commit) -> bool:
-    """Whether the shard's partition has records of this transaction: it was verified then."""
+def _partition(broker: Broker, commit: Commit) -> Partition | None:
+    """Of the group's shard, if this node leads it."""
     index = broker.coordinators.groups.index_of(commit.group_id)
     partition = broker.hosted.get((GROUPS_TOPIC, index))
-    if partition is None or commit.producer is None:
-        return False
+    return partition if partition is not None and partition.leading else None
+
+
+def _is_open(partition: Partition, commit: Commit) -> bool:
+    """Whether the shard's partition has records of this transaction: it was verified then."""
+    assert commit.producer is not None
     known = partition.log.producers.by_id.get(commit.producer.id)
     return (
         known is not None and known.txn_first_offset >= 0 and known.epoch == commit.producer.epoch
@@ -131,6 +140,28 @@ def _append_if_allowed(broker: Broker, commit: Commit, errors: Errors) -> Any:
     return _append(broker, commit)
 
 
-async def _append_later(broker: Broker, commit: Commit, errors: Awaitable[Errors]) -> Any:
-    answer = _append_if_allowed(broker, commit, await errors)
-    return await answer if asyncio.isfuture(answer) else answer
+async def _append_later(
+    broker: Broker,
+    call: Call,
+    request: TxnOffsetCommitRequest,
+    commit: Commit,
+    partition: Partition,
+    errors: Errors | Awaitable[Errors],
+) -> Any:
+    """Append when the coordinator has answered, and if its answer still counts then.
+
+    A marker that comes between ends the transaction that the answer was about. Offsets that were
+    appended after it would wait for another one, which nobody may ever send. The coordinator is
+    asked once more: the marker may have been that of the transaction before.
+    """
+    assert commit.producer is not None
+    producer, guards = commit.producer, partition.guards
+    for question in range(_QUESTIONS_MAX):
+        if question:
+            errors = _verify(broker, call, request)
+        guard = guards.of(producer.id, producer.epoch)
+        found = errors if isinstance(errors, dict) else await errors
+        if found or _is_open(partition, commit) or guards.is_good(producer.id, guard):
+            answer = _append_if_allowed(broker, commit, found)
+            return await answer if asyncio.isfuture(answer) else answer
+    return commit.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
