@@ -88,6 +88,8 @@ class Runtime(Generic[S]):
         self._on_errand = on_errand
         self._seats: dict[int, _Seat[S]] = {}
         self._loads: set[asyncio.Task[None]] = set()
+        # One after the other: fifty that take turns hold the event loop for fifty slices a turn.
+        self._loading = asyncio.Lock()
         self._image: Any = None
         self._waiting = 0
         self.partitions = 0
@@ -130,6 +132,11 @@ class Runtime(Generic[S]):
             ticket.refuse(error)
 
     async def _load(self, seat: _Seat[S]) -> None:
+        async with self._loading:
+            if self._seats.get(seat.partition.index) is seat:
+                await self._load_now(seat)
+
+    async def _load_now(self, seat: _Seat[S]) -> None:
         index, begun = seat.partition.index, self._clock.monotonic()
         wanted = lambda: self._seats.get(index) is seat  # noqa: E731
         loader = ShardLoader(
@@ -174,7 +181,7 @@ class Runtime(Generic[S]):
             return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         ticket = OpenTicket(refuse)
         self._step(seat, lambda at, out: step(seat.shard, at, out, ticket), ticket)
-        if not seat.active:
+        if self._seats.get(index) is not seat:
             ticket.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # the step brought the shard down
         if ticket.response is not None:
             return ticket.response

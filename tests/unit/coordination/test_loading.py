@@ -141,6 +141,27 @@ async def test_a_shard_of_200_000_offsets_loads_without_holding_the_node(
     assert max(held) < HELD_SECONDS_MAX, sorted(held)[-5:]
 
 
+async def test_many_shards_that_load_hold_the_node_no_longer_than_one(
+    store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "SLICE_SECONDS", -1.0)
+    monkeypatch.setattr(loading, "RECORDS_PER_LOOK", 1)
+    drive = Drive(store)
+    partitions = [drive.partition, *(drive.another(store, index) for index in range(1, 10))]
+    for drive.partition in partitions:
+        write(drive, *(number(f"n{at}", at) for at in range(20)))
+        drive.lead()
+    drive.runtime.lose(5)  # while it waits for its turn
+    steps, seen = [], 0
+    while drive.runtime.loading:
+        await asyncio.sleep(0)
+        now = sum(len(it.replayed) for it in drive.shards)
+        steps.append(now - seen)
+        seen = now
+    assert seen == 9 * 20
+    assert max(steps) == 1, "in one turn of the loop"
+
+
 def _offset(at: int) -> tuple[bytes, bytes]:
     key = OffsetCommitKey(group=f"group-{at % 100}", topic="topic", partition=at // 100)
     value = OffsetCommitValue(offset=at, metadata="", commit_timestamp=NOON)
