@@ -9,7 +9,9 @@ ARGS ?=
 # Byte code is written beforehand, so that the first start is as quick as the next.
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
-.PHONY: help install up test check bench demo generate system-packages clean
+KILLS ?= 50
+
+.PHONY: help install up test endure check bench demo generate system-packages clean
 
 help: ## List what one can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +39,10 @@ up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --
 test: install system-packages ## Run all tests (ARGS="-k words" picks some)
 	@$(COMPILE)
 	$(BIN)/python -m pytest $(ARGS)
+
+endure: install ## Kill nodes and clients at work for longer (KILLS=50)
+	@$(COMPILE)
+	PENSTOCK_EOS_KILLS=$(KILLS) $(BIN)/python -m pytest -s --timeout 3600 tests/system/test_exactly_once.py
 
 check: install ## Lint, types, layers
 	$(BIN)/ruff check .
