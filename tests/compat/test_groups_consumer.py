@@ -258,7 +258,9 @@ def test_a_group_moves_with_its_directory(
     """The next owner knows the member that died with the node, and what it had committed."""
     second: type[Node] = PenstockNode if first is ApacheNode else ApacheNode
     data = tmp_path / "data"
-    with first(tmp_path / "first", data=data, config=CONFIG) as before:
+    # Long enough for the dead member to be seen, short enough to wait for its end.
+    config = CONFIG | {"group.consumer.session.timeout.ms": "20000"}
+    with first(tmp_path / "first", data=data, config=config) as before:
         create(before, topic, 4)
         _fill(before, topic, 4, 40)
         with NewCrew(before, topic, tmp_path) as crew:
@@ -268,7 +270,7 @@ def test_a_group_moves_with_its_directory(
             )
             crew.kill("a")
         before.stop()
-    with second(tmp_path / "second", data=data, config=CONFIG) as after:
+    with second(tmp_path / "second", data=data, config=config) as after:
         described = tools.check(
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
             "--bootstrap-server",
