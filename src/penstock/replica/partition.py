@@ -121,6 +121,7 @@ class Partition:
         log.high_watermark = min(max(high_watermark, log.start), log.end)
         self._synced = log.high_watermark
         self._sync_queue = syncs
+        log.producers.advance_high_watermark(log.high_watermark)
         self._waiters: set[Waiter] = set()
         self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
         self.guards = Guards()
@@ -191,6 +192,8 @@ class Partition:
         if self.leading:
             log.epochs.assign(self.leader_epoch, log.end)
         self._synced = log.end
+        # The copy's watermark came with it, and may be at the end already.
+        log.producers.advance_high_watermark(log.high_watermark)
         self._advance(BYTES_UNCOUNTED)
 
     # -- writing ----------------------------------------------------------------------------
@@ -381,7 +384,8 @@ class Partition:
         if high <= self.log.high_watermark:
             return
         self.log.high_watermark = high
-        self.log.producers.advance_high_watermark(high)
+        if self.log.producers.advance_high_watermark(high):
+            size = BYTES_UNCOUNTED  # a small marker makes all of its transaction readable
         commits = self._commits
         while commits and commits[0][0] <= high:
             future = commits.popleft()[1]
@@ -394,8 +398,12 @@ class Partition:
     @property
     def last_stable(self) -> int:
         """The end of what a reader of committed transactions may see."""
-        first = self.log.producers.first_unstable_offset
-        return self.high_watermark if first is None else min(first, self.high_watermark)
+        log = self.log
+        first = log.producers.first_unstable_offset
+        if first is None:
+            return log.high_watermark
+        # Records may be deleted from under a transaction that is open.
+        return min(max(first, log.start), log.high_watermark)
 
     # -- reading ----------------------------------------------------------------------------
 

@@ -239,13 +239,15 @@ class Producers:
         """Where the oldest open transaction begins. Compaction stops there."""
         return next(iter(self.ongoing), None)
 
-    def advance_high_watermark(self, high_watermark: int) -> None:
-        """Markers below the high watermark can no longer be undone."""
-        if self._unreplicated:
-            done = [first for first, last in self._unreplicated.items() if last < high_watermark]
-            for first in done:
-                del self._unreplicated[first]
-            self._find_first_unstable()
+    def advance_high_watermark(self, high_watermark: int) -> bool:
+        """Markers below the high watermark can no longer be undone; whether there were any."""
+        if not self._unreplicated:
+            return False
+        done = [first for first, last in self._unreplicated.items() if last < high_watermark]
+        for first in done:
+            del self._unreplicated[first]
+        self._find_first_unstable()
+        return bool(done)
 
     def _find_first_unstable(self) -> None:
         # Kept, not asked for each time: every fetch looks at it, and few change it.

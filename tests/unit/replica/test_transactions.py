@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ErrorCode
-from penstock.replica.partition import Appended, Partition, Readable, Refused
+from penstock.model.ids import NodeId
+from penstock.replica.partition import BYTES_UNCOUNTED, Appended, Partition, Readable, Refused
 from penstock.replica.transactions import GUARDS_MAX, NOT_TRANSACTIONAL, Guard, Unverified
 from penstock.storage.store import LogStore
-from tests.unit.replica.test_partition import Syncs, leading
+from tests.unit.replica.test_partition import Syncs, Waiter, leading
 from tests.unit.server.asking import NOON, batch
 
 PRODUCER = 9
@@ -218,3 +220,78 @@ def test_a_fenced_producer_writes_nothing_more(partition: Partition) -> None:
 def test_who_does_not_lead_takes_no_marker(partition: Partition) -> None:
     partition.step_down(7, 2)
     assert refusal(end(partition)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_who_led_in_between_may_have_ended_what_the_coordinator_spoke_of(
+    partition: Partition,
+) -> None:
+    asked = append(partition)
+    assert isinstance(asked, Unverified)
+    partition.step_down(1, 2)
+    partition.lead(2, (1,), (1,))
+    assert isinstance(append(partition, guard=asked.guard), Unverified)
+
+
+def test_a_marker_is_what_keeps_this_nodes_own_records_out(partition: Partition) -> None:
+    guard = partition.guards.of(PRODUCER, 0)
+    assert partition.guards.of(PRODUCER, 0) is guard
+    assert partition.guards.is_good(PRODUCER, guard)
+    end(partition)
+    assert not partition.guards.is_good(PRODUCER, guard)
+
+
+@pytest.mark.parametrize("watermark", [0, 1, 2, 3])
+def test_what_ended_before_a_crash_is_readable_after_it(tmp_path: Path, watermark: int) -> None:
+    """However far the checkpoint of the high watermark was: nothing may have to be appended."""
+    store = LogStore([str(tmp_path / "before")], node_id=1, cluster_id="cluster")
+    store.open()
+    before = leading(store, Syncs())
+    begin(before)
+    append(before, 1)
+    end(before)
+    shutil.copytree(tmp_path / "before", tmp_path / "after")
+    store.close()
+    again = LogStore([str(tmp_path / "after")], node_id=1, cluster_id="cluster")
+    again.open()
+    log = again.logs[before.log.topic_partition]
+    after = Partition(NodeId(1), log, watermark, Syncs())
+    after.lead(1, (1,), (1,))
+    assert (after.last_stable, after.high_watermark) == (3, 3)
+    again.close()
+
+
+def test_what_ended_is_readable_after_the_log_has_moved(tmp_path: Path) -> None:
+    places = [tmp_path / "one", tmp_path / "two"]
+    store = LogStore([str(place) for place in places], node_id=1, cluster_id="cluster")
+    store.open()
+    partition = leading(store, Syncs())
+    begin(partition)
+    end(partition)
+    here = store.directory_of(partition.log)
+    there = next(each for each in store.directories if each is not here)
+    move = store.begin_move(partition.log.topic_partition, there)
+    partition.use_log(move.finish(NOON))
+    assert (partition.last_stable, partition.high_watermark) == (2, 2)
+    store.close()
+
+
+def test_the_last_stable_offset_is_never_below_the_start(partition: Partition) -> None:
+    begin(partition)
+    append(partition, 1)
+    partition.log.advance_start(1)
+    assert partition.last_stable == 1
+    append(partition, 2)
+    partition.log.advance_start(3)
+    assert partition.last_stable == partition.high_watermark == 3
+
+
+def test_a_marker_releases_readers_who_wait_for_more_bytes_than_it_has(
+    partition: Partition,
+) -> None:
+    waiter = Waiter()
+    begin(partition)
+    partition.park(waiter)
+    append(partition, 1)
+    assert waiter.told == [len(batch(1))]
+    end(partition)
+    assert waiter.told[1:] == [BYTES_UNCOUNTED]
