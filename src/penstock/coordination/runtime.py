@@ -53,13 +53,12 @@ _AS_COORDINATOR = {
 class _Seat(Generic[S]):
     """One led partition with its shard, from the first record loaded to the lead's loss."""
 
-    __slots__ = ("active", "end", "epoch", "partition", "shard", "tickets", "timers")
+    __slots__ = ("active", "end", "epoch", "partition", "shard", "tickets")
 
-    def __init__(self, partition: Partition, shard: S, timers: Timers) -> None:
+    def __init__(self, partition: Partition, shard: S) -> None:
         self.partition = partition
         self.epoch = partition.leader_epoch
         self.shard = shard
-        self.timers = timers
         self.active = False
         self.end = 0
         """Everything below was replayed."""
@@ -87,6 +86,8 @@ class Runtime(Generic[S]):
         self._load_bytes = load_bytes
         self._on_errand = on_errand
         self._seats: dict[int, _Seat[S]] = {}
+        # One for all shards: what is due in fifty of them at once is dealt with in turns.
+        self._timers = Timers(clock, self._on_timer)
         self._loads: set[asyncio.Task[None]] = set()
         # One after the other: fifty that take turns hold the event loop for fifty slices a turn.
         self._loading = asyncio.Lock()
@@ -105,8 +106,7 @@ class Runtime(Generic[S]):
             if seat.epoch == partition.leader_epoch and seat.partition is partition:
                 return
             self.lose(index)
-        timers = Timers(self._clock, lambda key: self._on_timer(index, key))
-        seat = self._seats[index] = _Seat(partition, self._make_shard(index), timers)
+        seat = self._seats[index] = _Seat(partition, self._make_shard(index))
         if partition.log.end == partition.log.start:
             self._activate(seat)  # nothing to load: the coordinator is there at once
             return
@@ -124,10 +124,11 @@ class Runtime(Generic[S]):
         """The node stops: whoever waits is told to look for another coordinator."""
         for index in list(self._seats):
             self.lose(index)
+        self._timers.cancel_all()
 
     def _vacate(self, seat: _Seat[S], error: ErrorCode) -> None:
         seat.active = False
-        seat.timers.cancel_all()
+        self._timers.cancel_if(lambda key: isinstance(key, tuple) and key[0] is seat)
         for ticket in list(seat.tickets):
             ticket.refuse(error)
 
@@ -235,10 +236,17 @@ class Runtime(Generic[S]):
 
     # -- steps ------------------------------------------------------------------------------------
 
-    def _on_timer(self, index: int, key: Hashable) -> None:
-        seat = self._seats.get(index)
-        if seat is not None and seat.active:
+    def _on_timer(self, owned: Hashable) -> None:
+        assert isinstance(owned, tuple)
+        seat, key = owned
+        if seat.active:
             self._step(seat, lambda at, out: seat.shard.on_timer(key, at, out))
+
+    def _set_timers(self, seat: _Seat[S], out: Effects) -> None:
+        for key in out.cancelled:
+            self._timers.cancel((seat, key))
+        for key, due in out.timers.items():
+            self._timers.set((seat, key), due)
 
     def _step(
         self,
@@ -265,10 +273,8 @@ class Runtime(Generic[S]):
             if refused is not None:
                 self._undo(seat, out, refused)
                 return
-        for key in out.cancelled:
-            seat.timers.cancel(key)
-        for key, due in out.timers.items():
-            seat.timers.set(key, due)
+        if out.cancelled or out.timers:
+            self._set_timers(seat, out)
         if out.replies or out.errands:
             self._release_when_committed(seat, out)
 
@@ -299,10 +305,7 @@ class Runtime(Generic[S]):
         if out.undo is not None:
             amends = Effects()
             out.undo(error, amends)
-            for key in amends.cancelled:
-                seat.timers.cancel(key)
-            for key, due in amends.timers.items():
-                seat.timers.set(key, due)
+            self._set_timers(seat, amends)
             for ticket, response in amends.replies:
                 _open(ticket).answer(response)
 

@@ -15,6 +15,9 @@ STALE_MAX = 1024
 DUE_PER_TURN = 256
 """Deadlines that are dealt with before requests get their turn."""
 
+TURN_MS = 5
+"""How long that may take, and whatever the last of them takes: some stand for a lot of work."""
+
 
 class Timers:
     """Calls back at each key's deadline. Setting a key again moves its deadline."""
@@ -47,6 +50,12 @@ class Timers:
         """Do not call back."""
         self._due.pop(key, None)
 
+    def cancel_if(self, unwanted: Callable[[Hashable], bool]) -> None:
+        """Do not call back for any such key, and forget it altogether."""
+        for key in [key for key in self._due if unwanted(key)]:
+            del self._due[key]
+        self._compact()
+
     def cancel_all(self) -> None:
         """Call back no more."""
         self._due.clear()
@@ -78,6 +87,8 @@ class Timers:
                 del due[key]
                 done += 1
                 self._act(key)
+                if self._clock.monotonic() - now >= TURN_MS:
+                    break
         # What was set meanwhile may have arranged for a later time than the first of the others.
         if heap:
             self._wake_at(heap[0][0])

@@ -226,6 +226,23 @@ async def test_timers_reach_the_shard_and_end_with_it(store: LogStore) -> None:
     assert drive.shard.fired == ["now"]
 
 
+async def test_what_is_due_in_many_shards_at_once_is_dealt_with_in_turns(
+    store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.coordination.timers.DUE_PER_TURN", 1)
+    drive = Drive(store)
+    drive.lead()
+    for index in range(1, 5):
+        drive.runtime.lead(drive.another(store, index))
+    for index in range(5):
+        drive.call_shard(index, lambda shard, at, out, ticket: out.timer("sweep", at.mono))
+    turns: set[int] = set()
+    while len(turns) < 6:
+        turns.add(sum(len(it.fired) for it in drive.shards))
+        await asyncio.sleep(0)
+    assert turns == {0, 1, 2, 3, 4, 5}
+
+
 async def test_shards_are_told_of_metadata_when_they_are_loaded_and_when_it_changes(
     store: LogStore,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Hashable
 
 import pytest
@@ -94,6 +95,29 @@ async def test_many_that_are_due_at_once_let_others_in_between(
         await asyncio.sleep(0)
     assert 10 in seen and 20 in seen
     ringing.timers.cancel_all()
+
+
+async def test_slow_ones_that_are_due_at_once_let_others_in_between() -> None:
+    ringing = Ringing()
+    slow = Timers(ringing.clock, lambda key: (time.sleep(0.006), ringing.rung.append(key)))  # type: ignore[func-returns-value,arg-type]
+    for number in range(3):
+        slow.set(number, ringing.clock.monotonic())
+    seen = set()
+    while len(ringing.rung) < 3:
+        seen.add(len(ringing.rung))
+        await asyncio.sleep(0)
+    assert seen == {0, 1, 2}
+
+
+async def test_those_of_one_owner_are_forgotten_without_a_trace() -> None:
+    ringing = Ringing()
+    for number in range(10):
+        ringing.set(("mine", number), 5)
+        ringing.set(("yours", number), 5)
+    ringing.timers.cancel_if(lambda key: isinstance(key, tuple) and key[0] == "mine")
+    assert len(ringing.timers) == len(ringing.timers._heap) == 10
+    await asyncio.sleep(0.05)
+    assert {key[0] for key in ringing.rung} == {"yours"}  # type: ignore[index]
 
 
 async def test_the_heap_stays_small_however_often_deadlines_move(
