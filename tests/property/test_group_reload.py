@@ -17,7 +17,7 @@ from penstock.coordination.effects import Effects, Moment, Producer
 from penstock.coordination.group.classic.group import ClassicGroup
 from penstock.coordination.group.classic.states import State
 from penstock.coordination.group.consumer.group import ConsumerGroup
-from penstock.coordination.group.deleting import delete_groups, delete_offsets
+from penstock.coordination.group.deleting import delete_group, delete_offsets
 from penstock.coordination.group.offsets.committing import Commit, Entry, commit_offsets
 from penstock.coordination.group.shard import GroupShard
 from penstock.protocol.generated import offset_commit
@@ -321,7 +321,7 @@ class Walk(RuleBasedStateMachine):
     @rule(group=GROUPS)
     def delete_group(self, group: str) -> None:
         shard = self.stage.shard
-        self.stage.step(lambda at, out: delete_groups(shard, at, out, Waiting(), [group]))
+        self.stage.step(lambda at, out: delete_group(shard, at, out, Waiting(), group))
 
     @rule(name=TOPICS)
     def delete_topic_and_make_it_anew(self, name: str) -> None:

@@ -22,26 +22,24 @@ if TYPE_CHECKING:
     from penstock.protocol.generated.offset_delete import OffsetDeleteRequestTopic
 
 
-def delete_groups(
+def delete_group(
     shard: GroupShard,
     at: Moment,  # noqa: ARG001
     out: Effects,
     ticket: Ticket,
-    group_ids: Sequence[str],
+    group_id: str,
 ) -> None:
-    """Delete each group that has no members, with all that it committed."""
-    # A group's offsets may fill several batches. Its own records go last: if the log takes only
-    # some of it, the group is still there and can be deleted again.
+    """Delete a group if it has no members, with all that it committed."""
+    # Its offsets may fill several batches. Its own records go last: if the log takes only some of
+    # it, the group is still there and can be deleted again.
     out.atomic = False
-    results = []
-    for group_id in group_ids:
-        group = shard.groups.get(group_id)
-        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete()
-        if group is not None and not error:
-            forget_all(shard, group_id, out)
-            group.delete(out)
-        results.append(DeletableGroupResult(group_id=group_id, error_code=error))
-    out.reply(ticket, DeleteGroupsResponse(results=results))
+    group = shard.groups.get(group_id)
+    error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete()
+    if group is not None and not error:
+        forget_all(shard, group_id, out)
+        group.delete(out)
+    result = DeletableGroupResult(group_id=group_id, error_code=error)
+    out.reply(ticket, DeleteGroupsResponse(results=[result]))
 
 
 def delete_offsets(

@@ -5,43 +5,55 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from penstock.coordination.group.deleting import delete_groups
+from penstock.coordination.group.deleting import delete_group
 from penstock.protocol.generated.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:
-    from penstock.model.errors import ErrorCode
+    from collections.abc import Awaitable
+
     from penstock.protocol.generated.delete_groups import DeleteGroupsRequest
     from penstock.server.broker import Broker
     from penstock.server.call import Call
+
+
+SLICE_SECONDS = 0.02
 
 
 def handle(
     broker: Broker,
     call: Call,  # noqa: ARG001
     request: DeleteGroupsRequest,
-) -> Any:
-    """Ask each shard for all of its groups at once."""
-    runtime = broker.coordinators.groups
-    by_shard: dict[int, list[str]] = {}
-    for group_id in dict.fromkeys(request.groups_names):
-        by_shard.setdefault(runtime.index_of(group_id), []).append(group_id)
-    answers = [_delete(broker, index, group_ids) for index, group_ids in by_shard.items()]
+) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+    """Ask each group's shard; a client that deletes all that there is asks for very many."""
+    group_ids = list(dict.fromkeys(request.groups_names))
+    if len(group_ids) > 1:
+        return _in_slices(broker, group_ids)
+    answers = [_delete(broker, group_id) for group_id in group_ids]
     if any(asyncio.isfuture(answer) for answer in answers):
         return _all(answers)
     return _joined(answers)
 
 
-def _delete(broker: Broker, index: int, group_ids: list[str]) -> Any:
-    return broker.coordinators.groups.call_shard(
-        index,
-        lambda shard, at, out, ticket: delete_groups(shard, at, out, ticket, group_ids),
-        lambda error: _refused(group_ids, error),
-    )
+async def _in_slices(broker: Broker, group_ids: list[str]) -> DeleteGroupsResponse:
+    """Every offset of every group becomes a record: others get their turn."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SLICE_SECONDS
+    answers = []
+    for group_id in group_ids:
+        answers.append(_delete(broker, group_id))
+        if loop.time() > until:
+            await asyncio.sleep(0)
+            until = loop.time() + SLICE_SECONDS
+    return await _all(answers)
 
 
-def _refused(group_ids: list[str], error: ErrorCode) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        results=[DeletableGroupResult(group_id=each, error_code=error) for each in group_ids]
+def _delete(broker: Broker, group_id: str) -> Any:
+    return broker.coordinators.groups.call(
+        group_id,
+        lambda shard, at, out, ticket: delete_group(shard, at, out, ticket, group_id),
+        lambda error: DeleteGroupsResponse(
+            results=[DeletableGroupResult(group_id=group_id, error_code=error)]
+        ),
     )
 
 

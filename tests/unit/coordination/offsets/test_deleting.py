@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.coordination.group.deleting import delete_groups, delete_offsets
+from penstock.coordination.group.deleting import delete_group, delete_offsets
 from penstock.coordination.group.offsets import tombstones
 from penstock.coordination.group.offsets.timers import FORGET, on_image
 from penstock.model.errors import ErrorCode
@@ -20,11 +20,13 @@ from tests.unit.coordination.offsets.desk import TOPIC_ID, Desk
 from tests.unit.coordination.offsets.test_expiry import with_members
 
 
-def delete(desk: Desk, *group_ids: str) -> list[ErrorCode]:
+def delete(desk: Desk, group_id: str) -> ErrorCode:
     response = desk.step(
-        lambda shard, at, out, ticket: delete_groups(shard, at, out, ticket, group_ids)
+        lambda shard, at, out, ticket: delete_group(shard, at, out, ticket, group_id)
     )
-    return [ErrorCode(result.error_code) for result in response.results]
+    [result] = response.results
+    assert result.group_id == group_id
+    return ErrorCode(result.error_code)
 
 
 def test_a_group_goes_with_all_that_it_committed_and_would_have() -> None:
@@ -34,7 +36,8 @@ def test_a_group_goes_with_all_that_it_committed_and_would_have() -> None:
     desk.commit("g", 1, "v", producer=5)
     desk.commit("g", 2, producer=5)
     desk.commit("other", 1)
-    assert delete(desk, "g", "nobody") == [ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND]
+    assert delete(desk, "g") == ErrorCode.NONE
+    assert delete(desk, "nobody") == ErrorCode.GROUP_ID_NOT_FOUND
     assert list(desk.shard.groups) == ["other"]
     desk.end_txn(5, is_commit=True)
     assert list(desk.shard.offsets.by_group) == ["other"]
@@ -45,7 +48,7 @@ def test_a_group_with_members_stays() -> None:
     desk.commit("g", 1)
     group: Any = with_members(desk)
     group.check_delete = lambda: ErrorCode.NON_EMPTY_GROUP
-    assert delete(desk, "g") == [ErrorCode.NON_EMPTY_GROUP]
+    assert delete(desk, "g") == ErrorCode.NON_EMPTY_GROUP
     assert desk.offset("g") == 1
 
 
