@@ -21,6 +21,7 @@ from penstock.coordination.tickets import OpenTicket
 from penstock.coordination.timers import Timers
 from penstock.coordination.writing import append_records
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import Millis
 from penstock.replica.partition import Refused
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ S = TypeVar("S", bound=Shard)
 
 TICKETS_MAX = 200_000
 """Requests that may wait in all the shards of a coordinator."""
+
+TIMER_RETRY_MS = 500
+"""After which a timer comes again if its step came to nothing."""
 
 _AS_COORDINATOR = {
     # What the log says, as clients of a coordinator understand it.
@@ -239,8 +243,12 @@ class Runtime(Generic[S]):
     def _on_timer(self, owned: Hashable) -> None:
         assert isinstance(owned, tuple)
         seat, key = owned
-        if seat.active:
-            self._step(seat, lambda at, out: seat.shard.on_timer(key, at, out))
+        if not seat.active:
+            return
+        done = self._step(seat, lambda at, out: seat.shard.on_timer(key, at, out))
+        if not done and seat.active and owned not in self._timers:
+            # Nobody asks again but the clock: a dead member would keep its partitions for ever.
+            self._timers.set(owned, Millis(self._clock.monotonic() + TIMER_RETRY_MS))
 
     def _set_timers(self, seat: _Seat[S], out: Effects) -> None:
         for key in out.cancelled:
@@ -253,8 +261,11 @@ class Runtime(Generic[S]):
         seat: _Seat[S],
         act: Callable[[Moment, Effects], None],
         ticket: OpenTicket | None = None,
-    ) -> None:
-        """Decide, append, replay; then let the effects out, now or when they are committed."""
+    ) -> bool:
+        """Decide, append, replay; then let the effects out, now or when they are committed.
+
+        Answers whether that came off.
+        """
         clock = self._clock
         at = Moment(clock.now(), clock.monotonic())
         out = Effects()
@@ -265,18 +276,19 @@ class Runtime(Generic[S]):
             log.exception("a step of %s failed", seat.partition)
             if ticket is not None:
                 ticket.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-            return
+            return False
         if out.records:
             taken, refused = append_records(seat.partition, self._frames, out, at.wall)
             if not self._replay(seat, out, taken):
-                return
+                return False
             if refused is not None:
                 self._undo(seat, out, refused)
-                return
+                return False
         if out.cancelled or out.timers:
             self._set_timers(seat, out)
         if out.replies or out.errands:
             self._release_when_committed(seat, out)
+        return True
 
     def _replay(self, seat: _Seat[S], out: Effects, taken: int) -> bool:
         producer_id = -1 if out.producer is None else out.producer.id

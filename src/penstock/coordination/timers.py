@@ -34,6 +34,9 @@ class Timers:
     def __len__(self) -> int:
         return len(self._due)
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._due
+
     def set(self, key: Hashable, at: Millis) -> None:
         """Call back at this monotonic time."""
         if self._due.get(key) == at:

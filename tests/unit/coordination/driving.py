@@ -69,6 +69,8 @@ class Numbers:
         self.replayed: list[int] = []
         self.unbearable: int | None = None
         """A number that this machine cannot replay."""
+        self.on_time: Any = None
+        """What it does when a timer comes."""
 
     def replay(self, offset: int, key: Message, value: Message | None, producer_id: int) -> None:
         assert isinstance(key, GroupMetadataKey) and producer_id == -1
@@ -89,6 +91,8 @@ class Numbers:
 
     def on_timer(self, key: Hashable, at: Moment, out: Effects) -> None:
         self.fired.append(key)
+        if self.on_time is not None:
+            self.on_time(at, out)
 
     def on_image(self, image: Any, delta: Any, at: Moment, out: Effects) -> None:
         self.images.append(image)

@@ -18,7 +18,7 @@ from penstock.protocol.generated.group_records import GroupMetadataKey, GroupMet
 from penstock.protocol.generated.heartbeat import HeartbeatResponse
 from penstock.replica.partition import Appended, Refused
 from penstock.storage.store import LogStore
-from tests.unit.coordination.driving import TOPIC, Drive, Numbers, look, put
+from tests.unit.coordination.driving import NODE, TOPIC, Drive, Numbers, look, put
 
 
 @pytest.fixture
@@ -109,6 +109,55 @@ async def test_a_record_that_the_log_refuses_changes_nothing_and_is_undone(
     await asyncio.sleep(0.01)
     assert drive.shard.fired == [], "a refused step sets no timers"
     assert error_of(drive.call(put("a", 2))) == ErrorCode.NONE
+
+
+async def _timer_fires(drive: Drive, after_ms: int) -> None:
+    drive.clock.time += after_ms
+    # Time stands still but for the test: the loop's own timer is told to look.
+    drive.runtime._timers._wake()
+    await asyncio.sleep(0)
+
+
+async def test_a_timer_comes_again_if_the_log_does_not_take_what_it_decides(
+    store: LogStore,
+) -> None:
+    drive = Drive(store)
+    drive.lead()
+    drive.call(_with_timer(60_000))
+    drive.shard.on_time = lambda at, out: out.record(
+        GroupMetadataKey(group="a"), GroupMetadataValue(generation=7), 3
+    )
+    drive.partition.isr = ()
+    await _timer_fires(drive, 60_000)
+    assert (drive.shard.fired, drive.shard.by_name) == (["mine"], {})
+    drive.partition.isr = (NODE,)
+    await _timer_fires(drive, module.TIMER_RETRY_MS)
+    assert (drive.shard.fired, drive.shard.by_name) == (["mine", "mine"], {"a": 7})
+    await _timer_fires(drive, 60_000)
+    assert len(drive.shard.fired) == 2, "it was taken: that was that"
+
+
+async def test_a_timer_comes_again_if_its_step_fails(store: LogStore) -> None:
+    drive = Drive(store)
+    drive.lead()
+    drive.call(_with_timer(60_000))
+
+    def fail(at: Moment, out: Effects) -> None:
+        raise ValueError("not today")
+
+    drive.shard.on_time = fail
+    await _timer_fires(drive, 60_000)
+    drive.shard.on_time = None
+    await _timer_fires(drive, module.TIMER_RETRY_MS)
+    assert drive.shard.fired == ["mine", "mine"]
+
+
+def _with_timer(span_ms: int) -> Any:
+    def step(_: Numbers, at: Moment, out: Effects, ticket: Ticket) -> None:
+        out.timer("mine", Millis(at.mono + span_ms))
+        out.reply(ticket, HeartbeatResponse())
+
+    return step
 
 
 async def test_a_record_that_cannot_be_written_at_all_is_refused_and_undone(

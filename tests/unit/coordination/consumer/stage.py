@@ -15,6 +15,7 @@ from penstock.coordination.group.consumer.heartbeat import Client, heartbeat
 from penstock.coordination.group.consumer.regexes import Resolution, on_resolved
 from penstock.coordination.group.settings import GroupSettings
 from penstock.coordination.group.shard import GroupShard
+from penstock.coordination.runtime import TIMER_RETRY_MS
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY, MetadataImage
 from penstock.model.config.node import NodeConfig
@@ -158,7 +159,9 @@ class Stage:
             when, key = min(due, key=lambda it: it[0])
             del self.timers[key]
             self.mono = max(self.mono, when)
-            self.step(lambda at, out, key=key: self.shard.on_timer(key, at, out))  # type: ignore[misc]
+            out = self.step(lambda at, out, key=key: self.shard.on_timer(key, at, out))  # type: ignore[misc]
+            if out.records and self.refusing is not None:
+                self.timers[key] = Millis(self.mono + TIMER_RETRY_MS)
         self.mono = end
 
     # -- the cluster around it --------------------------------------------------------------------
