@@ -49,7 +49,14 @@ OFFSETS_ADDS_FROM = 5
 BEHIND = Unverified(-1, -1, NOT_TRANSACTIONAL)
 """Stands for a batch that could not be looked at yet: earlier ones of its producer wait."""
 
+WAITING_BYTES_MAX = 64 * 1024 * 1024
+"""Batches that may wait in memory for coordinators. Whoever wants no answers would fill it up."""
+
 _UNASKED = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+_TOO_MANY = Refused(
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    "Too many batches wait for their transaction coordinators. Try again later.",
+)
 _NO_PART = "The partition does not take part in the transaction."
 _COME_AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -216,6 +223,10 @@ def verify_batches(
     """Ask about batches, all at once, and append those that may be: now (None), or later."""
     support = Support.of_produce(call.version)
     verifications = broker.coordinators.verifications
+    if verifications.is_full:
+        for question in questions:
+            question.result = _TOO_MANY
+        return None
     asked = [each for each in questions if each.unverified is not BEHIND]
     refused: Errors | Awaitable[Errors] = _NONE
     if asked:
@@ -328,6 +339,12 @@ class Verifications:
     def __init__(self) -> None:
         self._last: dict[tuple[Place, int], asyncio.Future[None]] = {}
         self._detached: set[asyncio.Task[None]] = set()
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more batches may wait."""
+        return self._bytes >= WAITING_BYTES_MAX
 
     def __bool__(self) -> bool:
         return bool(self._last)
@@ -344,12 +361,15 @@ class Verifications:
         key = question.place, read_head(question.records).producer_id
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         question.before = self._last.get(key)
-        question.leave = partial(self._leave, key, mine)
+        size = len(question.records)
+        question.leave = partial(self._leave, key, mine, size)
         self._last[key] = mine
+        self._bytes += size
 
-    def _leave(self, key: tuple[Place, int], mine: asyncio.Future[None]) -> None:
+    def _leave(self, key: tuple[Place, int], mine: asyncio.Future[None], size: int) -> None:
         if not mine.done():
             mine.set_result(None)
+            self._bytes -= size
         if self._last.get(key) is mine:
             del self._last[key]
 

@@ -130,6 +130,34 @@ async def test_a_refusal_that_nobody_waits_for_closes_the_connection(slow: Talk)
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.parametrize("acks", [-1, 0])
+async def test_batches_that_wait_take_bounded_memory(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch, acks: int
+) -> None:
+    ask = txn_verification.ask
+
+    def ask_slowly(*what: Any) -> asyncio.Future[Verdict]:
+        loop = asyncio.get_running_loop()
+        later: asyncio.Future[Verdict] = loop.create_future()
+        loop.call_later(0.5, later.set_result, ask(*what))
+        return later
+
+    await talk.init()
+    monkeypatch.setattr(txn_verification, "WAITING_BYTES_MAX", 150)
+    monkeypatch.setattr(txn_verification, "ask", lambda *what, **_: ask_slowly(*what, False))
+    for request in first_batches(talk, 4, acks):
+        talk.asker.send(request, 12)
+    if acks == 0:  # nobody can be told in another way
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await talk.asker.receive(0, 12)
+        return
+    answers = [await talk.asker.receive(0, 12) for _ in range(4)]
+    told = [each.responses[0].partition_responses[0].error_code for each in answers]
+    assert told == [0, 0, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS]
+    again = await talk.asker.ask(first_batches(talk, 3)[2], 12)
+    assert not again.responses[0].partition_responses[0].error_code
+
+
 async def test_a_coordinator_that_never_answers_is_not_waited_for_for_ever() -> None:
     never: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
     broker: Any = SimpleNamespace(config=SimpleNamespace(get_int=lambda _: 10))
