@@ -203,6 +203,11 @@ class Runtime(Generic[S]):
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
+    def shard(self, index: int) -> S | None:
+        """One that is loaded, by its number. When it is loaded again it is another object."""
+        seat = self._seats.get(index)
+        return seat.shard if seat is not None and seat.active else None
+
     def shards(self) -> list[tuple[int, S]]:
         """Those that are loaded, for answers that list what this node coordinates."""
         return [(index, seat.shard) for index, seat in self._seats.items() if seat.active]

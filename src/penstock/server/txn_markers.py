@@ -129,12 +129,12 @@ class _Task:
         self._errand = errand
         self._left: Sequence[tuple[str, int]] = errand.partitions
         self._uncommitted: list[tuple[tuple[str, int], asyncio.Future[ErrorCode]]] = []
+        self._sender = broker.coordinators.transactions.shard(shard)
         coordinator = broker.hosted.get((TRANSACTIONS_TOPIC, shard))
-        self._epoch = -1 if coordinator is None else coordinator.leader_epoch
         self._marker = Marker(
             errand.producer_id,
             errand.epoch,
-            self._epoch,
+            -1 if coordinator is None else coordinator.leader_epoch,
             errand.is_commit,
             errand.client_version,
         )
@@ -142,14 +142,13 @@ class _Task:
 
     @property
     def _wanted(self) -> bool:
-        """Whether this node still coordinates the transaction, under the same epoch."""
-        coordinator = self._broker.hosted.get((TRANSACTIONS_TOPIC, self._shard))
-        return (
-            not self._fenced
-            and coordinator is not None
-            and coordinator.leading
-            and coordinator.leader_epoch == self._epoch
-        )
+        """Whether the shard is still there that sent this errand.
+
+        If it was loaded again, even under the same epoch, it has sent the errand again. Old clients
+        keep their epoch: a marker that comes late could end a transaction that began meanwhile.
+        """
+        shard = self._broker.coordinators.transactions.shard(self._shard)
+        return not self._fenced and shard is not None and shard is self._sender
 
     def attempt(self) -> bool:
         """Write what is left; whether that was all there is to do."""

@@ -309,6 +309,35 @@ async def test_a_coordinator_that_another_one_fenced_stops_writing_markers(
     assert (await talk.describe()).transaction_state == "PrepareCommit"
 
 
+async def test_a_coordinator_that_is_loaded_again_does_not_leave_old_errands_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, refusing = txn_markers.append_here, True
+
+    def maybe(*marker: Any) -> Any:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if refusing else append(*marker)
+
+    monkeypatch.setattr(txn_markers, "append_here", maybe)
+    config = {"transaction.state.log.num.partitions": "1"}
+    async with running_node(tmp_path, config) as node, asking(port_of(node)) as asker:
+        talk = await Talk(asker, "orders").open()
+        await talk.init()
+        await talk.send(0)
+        assert not await talk.end()
+        coordinators = node.broker.coordinators
+        for _ in range(3):
+            coordinators.transactions.lose(0)
+            coordinators.transactions.lead(node.broker.hosted[STATE_TOPIC, 0])
+            await _loaded(talk)
+        await asyncio.sleep(0.2)
+        assert len(coordinators._markers._tasks) == 1
+        refusing = False
+        await talk.settle()
+        kinds = [line.split()[1] for line in await talk.read(0, committed=False)]
+        assert kinds in (["data"], ["data", "commit"])  # the marker may be in the next segment
+        assert node.broker.hosted[talk.topic, 0].log.end == 2
+
+
 async def test_a_topic_that_is_deleted_meanwhile_holds_nobody_up(talk: Talk) -> None:
     await talk.init()
     await talk.send(0)
