@@ -19,6 +19,7 @@ from penstock.coordination.group.consumer.records import (
 from penstock.coordination.group.consumer.refusal import Refusal
 from penstock.coordination.group.consumer.regexes import RegexChange, change_regex
 from penstock.coordination.group.consumer.sessions import REBALANCE, expect, expect_no_more
+from penstock.coordination.group.consumer.subscriptions import same_names
 from penstock.coordination.group.consumer.target import Target, next_target
 from penstock.model.errors import ErrorCode
 
@@ -66,7 +67,7 @@ def change_wishes(
     old, new = change.old, change.new
     if new != old:
         write_member(out, group.group_id, new)
-    names_changed = new.topics != old.topics
+    names_changed = not same_names(new.topics, old.topics)
     by_regex = change_regex(shard, group, old, new, at, out)
     if isinstance(by_regex, Refusal):
         return by_regex

@@ -119,7 +119,8 @@ def _join_or_go_on(
     member = find_member(group, member_id, request.instance_id, request.member_epoch, owned, out)
     if isinstance(member, Refusal):
         return member
-    new = carry_out(shard, group, Change(member, _updated(member, request, client), owned), at, out)
+    updated = _updated(group, member, request, client)
+    new = carry_out(shard, group, Change(member, updated, owned), at, out)
     if isinstance(new, Refusal):
         return new
     pace = shard.consumers.pace(group.group_id)
@@ -133,7 +134,9 @@ def _join_or_go_on(
     return response
 
 
-def _updated(member: Member, request: ConsumerGroupHeartbeatRequest, client: Client) -> Member:
+def _updated(
+    group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeatRequest, client: Client
+) -> Member:
     """The member with what the request says; what it does not mention is as it was."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -141,7 +144,7 @@ def _updated(member: Member, request: ConsumerGroupHeartbeatRequest, client: Cli
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == UNSAID else timeout_ms,
-        topics=member.topics if names is None else frozenset(names),
+        topics=member.topics if names is None else group.subscriptions.shared(frozenset(names)),
         regex=member.regex if regex is None else regex,
         assignor=member.assignor if request.server_assignor is None else request.server_assignor,
         client_id=client.client_id,

@@ -83,7 +83,7 @@ def _replay_member(
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             client_id=value.client_id,
             client_host=value.client_host,
-            topics=frozenset(value.subscribed_topic_names),
+            topics=group.subscriptions.shared(frozenset(value.subscribed_topic_names)),
             regex=value.subscribed_topic_regex,
             assignor=value.server_assignor,
             classic=value.classic_member_metadata,

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from penstock.coordination.group.settings import GroupSettings
     from penstock.metadata.image import MetadataImage
 
+_IDS_MAX = 256
+"""Different subscriptions whose topics' ids are kept, in a shard."""
+
+_NO_IDS: frozenset[bytes] = frozenset()
+
 
 class Pace(NamedTuple):
     """How often members of a group report, and how long things may take."""
@@ -33,6 +38,9 @@ class Surroundings:
         self.image: MetadataImage = EMPTY
         self.hashes: dict[str, int] = {}
         """Of topics, by name; see `hashing`."""
+        self._ids: dict[frozenset[str], tuple[frozenset[str], frozenset[bytes]]] = {}
+        """Of the topics in `_ids_of`, for the names that were asked for last."""
+        self._ids_of = EMPTY.topics
         self.newest_topics_at = -1
         """The offset of the metadata in which topics were last created."""
 
@@ -68,8 +76,22 @@ class Surroundings:
             cast(int, config["consumer.assignment.interval.ms"]),
         )
 
-    def topic_ids(self, names: Iterable[str]) -> frozenset[bytes]:
+    def topic_ids(self, names: frozenset[str]) -> frozenset[bytes]:
         """The ids of those topics that exist."""
-        by_name = self.image.topics.by_name
-        found = (by_name.get(name) for name in names)
-        return frozenset(topic.id for topic in found if topic is not None)
+        topics = self.image.topics
+        if self._ids_of is not topics:
+            self._ids.clear()
+            self._ids_of = topics
+        names_known, known = self._ids.get(names, (None, _NO_IDS))
+        if names_known is names:
+            return known
+        if names_known is None:
+            by_name = topics.by_name
+            found = [by_name.get(name) for name in names]
+            known = frozenset([topic.id for topic in found if topic is not None])
+            if len(self._ids) >= _IDS_MAX:
+                self._ids.clear()
+        else:
+            del self._ids[names_known]  # equal sets are found in no time if they are the same one
+        self._ids[names] = names, known
+        return known

@@ -51,7 +51,8 @@ def next_target(
     default = assignor_names(shard.settings.consumer_assignors)[0]
     assign = ASSIGNORS[most_wanted(members.values(), default)]
     wishes = _wishes(shard.consumers, group, members, wanted, former)
-    topics = {topic for wish in wishes.values() for topic in wish.topics}
+    different = {id(wish.topics): wish.topics for wish in wishes.values()}
+    topics = frozenset[bytes]().union(*different.values())
     by_id = shard.consumers.image.topics.by_id
     assigned = assign(wishes, {topic: len(by_id[topic].partitions) for topic in topics})
     for member_id in wishes:
@@ -76,13 +77,9 @@ def _wishes(
     former: Member | None,
 ) -> dict[str, Wish]:
     """Members as the assignor sees them. A static one that comes back has what it had before."""
-    ids: dict[frozenset[str], frozenset[bytes]] = {}
     wishes = {}
     for member_id, member in members.items():
-        names = wanted.topics_of(member)
-        topics = ids.get(names)
-        if topics is None:
-            topics = ids[names] = around.topic_ids(names)
+        topics = around.topic_ids(wanted.topics_of(member))
         owner = member_id
         if former is not None and member.instance_id == former.instance_id:
             owner = former.member_id

@@ -85,7 +85,7 @@ def _recheck(shard: GroupShard, topics: TopicsDelta) -> None:
     for name in names:
         shard.consumers.hashes.pop(name, None)
     for group in shard.groups.values():
-        if isinstance(group, ConsumerGroup) and not names.isdisjoint(group.subscriptions.topics):
+        if isinstance(group, ConsumerGroup) and any(map(group.subscriptions.wants, names)):
             group.checked_at_epoch = None
 
 

@@ -6,7 +6,7 @@ somebody's share moves. That is one pass over the partitions. `general` deals wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.coordination.group.consumer.assignors.general import assign_generally
@@ -24,9 +24,14 @@ def assign_uniformly(
         return {}
     wishes = iter(members.values())
     first = frozenset(next(wishes).topics)
-    if all(len(wish.topics) == len(first) and first.issuperset(wish.topics) for wish in wishes):
+    if all(_are_same(first, wish.topics) for wish in wishes):
         return _assign_alike(members, sorted(first), counts)
     return assign_generally(members, counts)
+
+
+def _are_same(first: frozenset[bytes], others: Collection[bytes]) -> bool:
+    # Mostly it is the same set, and Python would compare it with itself topic by topic.
+    return others is first or (len(others) == len(first) and first.issuperset(others))
 
 
 def _assign_alike(
