@@ -58,7 +58,12 @@ def reload_producers(
     for head, data in log.batches(from_offset) if from_offset < log.end else ():
         if head.base_offset >= from_offset:
             completed = log.producers.replay(data, 0, head)
-            if snapshot_max is not None and completed is not None and completed.is_aborted:
+            if (
+                snapshot_max is not None
+                and completed is not None
+                and completed.is_aborted
+                and completed.last_offset >= snapshot_max  # those before are in their indexes
+            ):
                 note_aborted(log, completed)
 
 

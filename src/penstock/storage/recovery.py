@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_right
+from bisect import bisect_left
 
 from penstock.model.ids import TopicPartition
 from penstock.storage import names
@@ -23,6 +23,7 @@ from penstock.storage.log_config import LogConfig
 from penstock.storage.producer_reload import reload_producers
 from penstock.storage.scan import Scan, scan_segment
 from penstock.storage.segment import CorruptSegment, Segment, base_of
+from penstock.storage.txn_index import CorruptTxnIndex, check_index
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,12 @@ def load_log(
     scans: list[Scan] = []
     trusted = len(segments) - 1
     if not clean:
-        trusted = max(bisect_right(segments, recovery_point, key=base_of) - 1, 0)
+        # If the segment with the last durable batch was sealed since, its indexes may have been
+        # lost: nobody had synced them.
+        trusted = max(bisect_left(segments, recovery_point, key=base_of) - 1, 0)
+    rotten = _first_rotten(segments, files)
+    if rotten is not None and rotten <= trusted:
+        trusted, clean = rotten, False
     for segment in segments[:trusted]:
         _check_index_files(segment, files, config)
     first_scanned = segments[trusted].base
@@ -197,6 +203,21 @@ def _check_index_files(segment: Segment, files: set[str], config: LogConfig) -> 
         segment.rebuild_index(config.index_interval_bytes)
         segment.drop_index()
         segment.file.release()
+
+
+def _first_rotten(segments: list[Segment], files: set[str]) -> int | None:
+    """The number of the first segment whose transaction index cannot be right; None if all can.
+
+    Most segments have none. Without it, what was aborted would be read as committed.
+    """
+    for number, segment in enumerate(segments):
+        if names.stem(segment.base) + names.TXN_INDEX in files:
+            try:
+                check_index(segment.disk.read_bytes(segment.path(names.TXN_INDEX)), segment.base)
+            except CorruptTxnIndex as error:
+                logger.warning("%s: reading the log through: %s", segment.file.path, error)
+                return number
+    return None
 
 
 def _scan_from(

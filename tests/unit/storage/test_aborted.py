@@ -66,6 +66,53 @@ def test_an_aborted_transaction_is_found_from_anywhere_in_it(
     assert aborted_in(log, 0, first) == []
 
 
+def aborted(log: Log) -> list[tuple[int, int]]:
+    return [(txn.producer_id, txn.first_offset) for txn in aborted_in(log, 0, log.end)]
+
+
+def test_an_index_that_was_never_synced_is_made_anew(tmp_path: Path) -> None:
+    """A segment is synced with all that it holds, sealed, and the power fails."""
+    log = open_log(tmp_path, SMALL)
+    abort(log, 7)
+    durable = log.end
+    log.roll(NOW)
+    log.settle()
+    (index,) = tmp_path.glob("*.txnindex")
+    index.unlink()
+    again = open_log(tmp_path, SMALL, clean=False, recovery_point=durable)
+    assert aborted(again) == [(7, 0)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("rot", [b"", b"\0" * 34, b"\0" * 20, b"\x7f" * 34])
+def test_a_rotten_index_is_made_anew(tmp_path: Path, rot: bytes, clean: bool) -> None:
+    log = open_log(tmp_path, SMALL)
+    abort(log, 7)
+    abort(log, 8)
+    fill(log, 40)
+    expected = aborted(log)
+    end = log.end
+    log.close()
+    first = min(tmp_path.glob("*.txnindex"))
+    first.write_bytes(first.read_bytes() + rot)
+    again = open_log(tmp_path, SMALL, clean=clean, recovery_point=end)
+    assert aborted(again) == expected
+    assert again.end == end
+
+
+def test_recovery_enters_no_aborted_transaction_twice(tmp_path: Path) -> None:
+    log = open_log(tmp_path, SMALL)
+    abort(log, 7)
+    fill(log, 40)
+    put(log, batch(1, producer_id=8, producer_epoch=0, sequence=0))
+    end = log.end
+    log.close()
+    for snapshot in tmp_path.glob("*.snapshot"):
+        snapshot.unlink()
+    again = open_log(tmp_path, SMALL, clean=False, recovery_point=end)
+    assert aborted(again) == [(7, 0)]
+
+
 def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "no room")
 
