@@ -345,7 +345,8 @@ class Runtime(Generic[S]):
     def _release(self, seat: _Seat[S], out: Effects) -> None:
         for ticket, response in out.replies:
             _open(ticket).answer(response)
-        if self._on_errand is not None:
+        # A shard that is loaded anew finds in its log what is to be done, and asks for it itself.
+        if self._on_errand is not None and seat.active:
             for errand in out.errands:
                 self._on_errand(seat.partition.index, errand)
 

@@ -79,6 +79,20 @@ async def test_errands_are_run_when_their_records_are_committed(store: LogStore)
     assert drive.errands == ["fetch milk"]
 
 
+async def test_a_shard_that_was_lost_meanwhile_sends_no_errands(store: LogStore) -> None:
+    drive = Drive(store, flush_messages=1)
+    drive.lead()
+
+    def step(shard: Numbers, at: Moment, out: Effects, ticket: Ticket) -> None:
+        put("a", 1)(shard, at, out, ticket)
+        out.errand("fetch milk")
+
+    drive.call(step)
+    drive.runtime.lose(0)
+    await drive.syncs.end()
+    assert drive.errands == []
+
+
 async def test_a_record_that_the_log_refuses_changes_nothing_and_is_undone(
     store: LogStore,
 ) -> None:
