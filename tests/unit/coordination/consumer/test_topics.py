@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ from penstock.coordination.group.consumer.hashing import group_hash, topic_hash
 from penstock.coordination.group.consumer.regexes import (
     REFRESH_MS_MIN,
     RESOLUTION_MS_MAX,
+    RESOLUTION_SECONDS_MAX,
     Resolution,
     compile_regex,
 )
@@ -171,6 +173,52 @@ def test_what_takes_too_long_is_given_up_and_tried_again_later(
     stage.mono += RESOLUTION_MS_MAX
     stage.settle()
     assert stage.held("a") == {"t": [0, 1]}
+
+
+def test_a_group_with_many_slow_expressions_gives_way_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = "penstock.coordination.group.consumer.regexes"
+    ticks = itertools.count()
+    monkeypatch.setattr(f"{here}.monotonic", lambda: float(next(ticks)))
+    names = dict.fromkeys(["t", "u"])
+    regexes = tuple(f"t{number}*" for number in range(1000))
+    found = Resolution("g", regexes, names, 1, 1).run()
+    assert set(found) == set(regexes)
+    assert 0 < sum(it is not None for it in found.values()) < RESOLUTION_SECONDS_MAX
+    assert next(ticks) < 2 * RESOLUTION_SECONDS_MAX + len(regexes)
+
+
+def test_what_was_left_over_comes_first_the_next_time(stage: Stage) -> None:
+    stage.resolves = False
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.resolve()
+    stage.mono += REFRESH_MS_MIN + 1
+    stage.say("b", 0, subscribed_topic_regex="u.*")
+    assert stage.errands[-1].regexes == ("u.*", "t.*")
+
+
+def test_what_the_log_does_not_take_is_not_tried_again_at_once(stage: Stage) -> None:
+    stage.resolves = False
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.refusing = ErrorCode.UNKNOWN_SERVER_ERROR
+    stage.resolve()
+    stage.refusing = None
+    stage.say("a", 1)
+    assert not stage.errands
+    stage.mono += RESOLUTION_MS_MAX
+    stage.say("a", 1)
+    assert len(stage.errands) == 1
+
+
+def test_a_heartbeat_that_the_log_refuses_does_not_put_resolution_off(stage: Stage) -> None:
+    stage.join("a", "t")
+    stage.refusing = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.say("a", 2, subscribed_topic_regex="t.*") is None
+    stage.refusing = None
+    stage.say("a", 2, subscribed_topic_regex="t.*", subscribed_topic_names=[])
+    stage.settle()
+    assert "t.*" in stage.group.subscriptions.resolved
 
 
 def test_a_late_answer_about_a_group_that_is_gone_is_forgotten(stage: Stage) -> None:

@@ -35,6 +35,9 @@ COMPILED_BYTES_MAX = 1 << 18
 MATCHING_SECONDS_MAX = 5.0
 """For one expression and all topics. Large expressions are slow, if not for ever."""
 
+RESOLUTION_SECONDS_MAX = 20.0
+"""For all expressions of a group, after which it is other groups' turn."""
+
 REFRESH_MS_MIN = 10_000
 """Between two looks at a group's expressions."""
 
@@ -64,13 +67,17 @@ class Resolution(NamedTuple):
 
     def run(self) -> Found:
         """Match them all. May take a while: not for the event loop."""
-        return {regex: self._match(regex) for regex in self.regexes}
+        end = monotonic() + RESOLUTION_SECONDS_MAX
+        return {regex: self._match(regex, end) for regex in self.regexes}
 
-    def _match(self, regex: str) -> Resolved | None:
+    def _match(self, regex: str, end: float) -> Resolved | None:
+        now = monotonic()
+        if now > end:
+            return None
         pattern = compile_regex(regex)
         names: list[str] = []
         if not isinstance(pattern, str):
-            end = monotonic() + MATCHING_SECONDS_MAX
+            end = min(end, now + MATCHING_SECONDS_MAX)
             for name in self.topics:
                 if pattern.fullmatch(name):
                     names.append(name)
@@ -157,10 +164,25 @@ def _resolve_if_due(
     regexes = group.subscriptions.after([(old, new)]).regexes
     if regexes and (is_first or is_old or len(regexes) != len(known)):
         image = around.image
-        group.resolving_until = Millis(at.mono + RESOLUTION_MS_MAX)
+        # Should time run out, those that were left over come first the next time.
+        oldest = sorted(regexes, key=lambda it: known[it].timestamp if it in known else -1)
         out.errand(
-            Resolution(group.group_id, tuple(regexes), image.topics.by_name, image.offset, at.wall)
+            Resolution(group.group_id, tuple(oldest), image.topics.by_name, image.offset, at.wall)
         )
+        _pause(group, Millis(at.mono + RESOLUTION_MS_MAX), group.resolving_until, out)
+
+
+def _pause(group: ConsumerGroup, until: Millis, if_refused: Millis, out: Effects) -> None:
+    """No other resolution until then; if the log refuses this step, until another time."""
+    group.resolving_until = until
+    earlier = out.undo
+
+    def undo(error: ErrorCode, amends: Effects) -> None:
+        if earlier is not None:
+            earlier(error, amends)
+        group.resolving_until = if_refused
+
+    out.undo = undo
 
 
 def on_resolved(shard: GroupShard, found: Found, group_id: str, at: Moment, out: Effects) -> None:
@@ -169,8 +191,12 @@ def on_resolved(shard: GroupShard, found: Found, group_id: str, at: Moment, out:
     if not isinstance(group, ConsumerGroup):
         return
     # What took too long is not tried again at once.
-    pause_ms = RESOLUTION_MS_MAX if None in found.values() else 0
-    group.resolving_until = Millis(at.mono + pause_ms)
+    pause_end = Millis(at.mono + RESOLUTION_MS_MAX)
+    if None in found.values():
+        group.resolving_until = pause_end
+    else:
+        # Nor is what the log does not take: it may be too much for one batch.
+        _pause(group, Millis(0), pause_end, out)
     subscriptions = group.subscriptions
     used = {
         regex: it
