@@ -56,7 +56,7 @@ def reload_producers(
         return
     from_offset = _load_newest(log, usable, now)
     for head, data in log.batches(from_offset) if from_offset < log.end else ():
-        if head.base_offset >= from_offset:
+        if head.last_offset >= from_offset:  # the log may start within a batch
             completed = log.producers.replay(data, 0, head)
             if (
                 snapshot_max is not None

@@ -113,6 +113,19 @@ def test_recovery_enters_no_aborted_transaction_twice(tmp_path: Path) -> None:
     assert aborted(again) == [(7, 0)]
 
 
+def test_a_transaction_whose_batch_holds_the_start_of_the_log_is_open_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    """Records were deleted up to the middle of a batch: the others may be aborted yet."""
+    log = open_log(tmp_path)
+    put(log, batch(5, producer_id=7, producer_epoch=0, sequence=0, transactional=True))
+    log.settle()
+    again = open_log(tmp_path, clean=False, start=3)
+    assert list(again.producers.ongoing) == [0]
+    put(again, abort_marker(7))
+    assert aborted(again) == [(7, 0)]
+
+
 def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "no room")
 
