@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from penstock.coordination.group.consumer.checks import check_heartbeat
+from penstock.coordination.group.consumer.heartbeat import Client, heartbeat
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from tests.unit.coordination.consumer.stage import HEARTBEAT_MS, Stage, topic_id
+from tests.unit.coordination.consumer.stage import (
+    GROUP_ID,
+    HEARTBEAT_MS,
+    Stage,
+    Waiting,
+    topic_id,
+)
 
 
 @pytest.fixture
@@ -147,3 +154,47 @@ def test_groups_without_end_are_refused(monkeypatch: pytest.MonkeyPatch, stage: 
     monkeypatch.setattr("penstock.coordination.group.migration.upgrading.GROUPS_MAX", 0)
     answer = stage.say("a", 0, subscribed_topic_names=["t"])
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_only_the_last_answer_may_be_lost(stage: Stage) -> None:
+    stage.join("a", "t")
+    for other in ("b", "c"):
+        stage.join(other, "t")
+        stage.settle()
+    member = stage.group.members["a"]
+    assert stage.say("a", 2, {}).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert stage.say("a", member.previous_epoch, {}).error_code == ErrorCode.NONE
+
+
+def test_new_topics_are_found_even_if_the_log_refused_them_once(stage: Stage) -> None:
+    stage.join("a", "t", "u")
+    stage.topic("u", 2)
+    stage.refusing = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stage.say("a", 2) is None
+    stage.refusing = None
+    stage.settle()
+    assert stage.held("a")["u"] == [0, 1]
+    assert not stage.group.must_check_topics, "they are looked at once"
+
+
+def test_what_a_member_says_of_itself_is_kept(stage: Stage) -> None:
+    stage.join("a", "t")
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP_ID, member_id="a", member_epoch=2, topic_partitions=None
+    )
+    ticket = Waiting()
+    moved = Client("another", "/10.0.0.1")
+    stage.step(lambda at, out: heartbeat(stage.shard, at, out, ticket, request, moved))
+    assert ticket.reply.error_code == ErrorCode.NONE
+    member = stage.group.members["a"]
+    assert (member.client_id, member.client_host) == ("another", "/10.0.0.1")
+
+
+def test_what_a_member_drops_is_free_before_the_next_target() -> None:
+    stage = Stage({"group.consumer.assignment.interval.ms": "15000"})
+    stage.topic("t", 2)
+    stage.topic("u", 2)
+    stage.join("a", "t", "u")
+    answer = stage.say("a", 2, {"t": [0, 1], "u": [0, 1]}, subscribed_topic_names=["t"])
+    assert stage.group.target_epoch == 2, "the next target has to wait"
+    assert [it.topic_id for it in answer.assignment.topic_partitions] == [topic_id("t")]

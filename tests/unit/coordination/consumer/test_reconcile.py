@@ -15,6 +15,7 @@ from penstock.model.errors import ErrorCode
 from tests.unit.coordination.consumer.stage import SESSION_MS, Stage
 
 TOPIC = b"t" * 16
+OTHER = b"o" * 16
 
 
 def test_every_finding_leads_somewhere_from_every_state() -> None:
@@ -71,6 +72,36 @@ def test_what_nobody_wants_any_more_goes_before_the_target_follows() -> None:
     assert (dropped.state, dropped.assigned) == (State.UNREVOKED_PARTITIONS, {})
     assert dropped.revoking == {TOPIC: {0: 4, 1: 4}}
     assert reconcile(settled, _goal(0, 1), True, None) is settled
+
+
+def test_what_goes_is_added_to_what_is_being_let_go_already() -> None:
+    member = _member(0, state=State.UNREVOKED_PARTITIONS, revoking={TOPIC: {1: 3}, OTHER: {7: 2}})
+    dropped = reconcile(member, _goal(0, topics=()), True, {TOPIC: [0, 1], OTHER: [7]})
+    assert dropped is not None
+    assert (dropped.state, dropped.epoch, dropped.assigned) == (State.UNREVOKED_PARTITIONS, 4, {})
+    assert dropped.revoking == {TOPIC: {0: 4, 1: 3}, OTHER: {7: 2}}
+
+
+def test_what_nobody_wants_any_more_and_the_client_does_not_have_is_free_at_once() -> None:
+    settled = _member(0, 1, epoch=5)
+    dropped = reconcile(settled, _goal(0, 1, topics=()), True, {})
+    assert dropped is not None
+    assert (dropped.state, dropped.assigned, dropped.revoking) == (State.STABLE, {}, {})
+
+
+def test_a_target_that_is_older_than_the_subscription_gives_nothing_unwanted() -> None:
+    moved = reconcile(_member(0), _goal(0, 1, topics=()), False, None)
+    assert moved is not None and (moved.assigned, moved.revoking) == ({}, {TOPIC: {0: 4}})
+    moved = reconcile(moved, _goal(0, 1, topics=()), False, {})
+    assert moved is not None and (moved.state, moved.assigned) == (State.STABLE, {})
+
+
+def test_a_member_waits_for_others_in_whichever_topic_it_is() -> None:
+    wanted = {TOPIC: frozenset([0]), OTHER: frozenset([0])}
+    for held in (TOPIC, OTHER):
+        goal = Goal(5, wanted, (TOPIC, OTHER), lambda topic_id, _, held=held: topic_id == held)  # type: ignore[misc]
+        moved = reconcile(_member(), goal, False, None)
+        assert moved is not None and moved.state is State.UNRELEASED_PARTITIONS
 
 
 def test_a_state_that_nobody_knows_fences_all_but_the_empty_handed() -> None:

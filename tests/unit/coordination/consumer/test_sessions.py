@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.coordination.group.consumer.member import AWAY, State
+from penstock.coordination.group.consumer.sessions import SESSION
 from penstock.model.errors import ErrorCode
-from tests.unit.coordination.consumer.stage import REBALANCE_MS, SESSION_MS, Stage
+from tests.unit.coordination.consumer.stage import GROUP_ID, REBALANCE_MS, SESSION_MS, Stage
 
 
 def _stage(**config: str) -> Stage:
@@ -114,4 +115,75 @@ def test_a_new_coordinator_knows_a_groups_own_session() -> None:
     stage.configure("consumer.session.timeout.ms", "6000")
     stage.restart()
     stage.advance(6000)
+    assert not stage.group.members
+
+
+def test_who_comes_back_as_another_process_has_what_it_had() -> None:
+    stage = Stage()
+    stage.topic("t", 6)
+    stage.join("a", "t", instance_id="i")
+    stage.join("b", "t", instance_id="j")
+    stage.settle()
+    held, epoch = stage.held("b"), stage.group.epoch
+    taken = stage.say("c", 0, subscribed_topic_names=["t"], instance_id="j")
+    assert taken.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    stage.say("b", AWAY, instance_id="j")
+    assert stage.say("b", 3, instance_id="j").error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    stage.join("c", "t", instance_id="j")
+    assert (stage.held("c"), stage.group.epoch) == (held, epoch), "nothing moves"
+    assert stage.say("b", 3, instance_id="j").error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert set(stage.group.members) == set(stage.group.target) == {"a", "c"}
+    assert set(stage.timers) == {(SESSION, GROUP_ID, "a"), (SESSION, GROUP_ID, "c")}
+    stage.restart()
+    assert stage.held("c") == held
+
+
+def test_who_comes_back_wanting_something_else_has_what_it_had_of_it() -> None:
+    stage = Stage()
+    stage.topic("t", 6)
+    stage.topic("u", 6)
+    stage.join("a", "t", "u", instance_id="i")
+    stage.join("b", "t", "u", instance_id="j")
+    stage.settle()
+    held = stage.held("b")["u"]
+    stage.say("b", AWAY, instance_id="j")
+    stage.join("c", "u", instance_id="j")
+    stage.settle()
+    assert set(stage.held("c")) == {"u"}
+    assert set(held) <= set(stage.held("c")["u"])
+    assert set(stage.group.subscriptions.wishes) == {frozenset("tu"), frozenset("u")}
+
+
+def test_who_goes_away_holds_nothing_that_it_was_letting_go() -> None:
+    stage = Stage()
+    stage.topic("t", 6)
+    stage.join("a", "t", instance_id="i")
+    stage.join("b", "t")
+    stage.say("a", 2, instance_id="i")
+    assert stage.group.members["a"].state is State.UNREVOKED_PARTITIONS
+    stage.say("a", AWAY, instance_id="i")
+    stage.settle("b")
+    assert len(stage.held("b")["t"]) == 3
+
+
+def test_nothing_is_left_of_who_is_gone() -> None:
+    stage = _stage()
+    stage.join("b", "t")
+    stage.say("a", 2)
+    assert len(stage.timers) == 3, "two sessions, and a to let go"
+    stage.settle()
+    assert len(stage.timers) == 2
+    stage.say("b", -1)
+    stage.say("a", -1)
+    assert not stage.timers
+    assert not stage.group.deadlines
+
+
+def test_who_dies_while_the_log_refuses_is_fenced_later() -> None:
+    stage = _stage()
+    stage.refusing = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    stage.advance(2 * SESSION_MS)
+    assert "a" in stage.group.members
+    stage.refusing = None
+    stage.advance(1_000)
     assert not stage.group.members
