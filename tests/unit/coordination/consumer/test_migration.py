@@ -265,6 +265,92 @@ def test_a_classic_member_that_does_not_sync_in_time_is_fenced() -> None:
     assert k not in stage.group.members
 
 
+def test_a_classic_member_that_falls_silent_after_the_upgrade_is_fenced() -> None:
+    stage, k = _classic_stage()
+    stage.join("a", "t")
+    for _ in range(10):
+        stage.advance(SESSION_MS // 10)
+        stage.say("a", 2)
+    assert set(stage.group.members) == {"a"}
+    stage.settle()
+    assert stage.held("a") == {"t": [0, 1, 2, 3]}
+    assert {key[2] for key in stage.timers if isinstance(key, tuple) and len(key) == 3} == {"a"}
+    assert k not in stage.group.target
+
+
+def test_a_classic_member_that_falls_silent_after_the_downgrade_is_expelled() -> None:
+    stage, k = _classic_stage()
+    stage.join("a", "t")
+    stage.say("a", -1)
+    stage.advance(0)
+    assert not [key for key in stage.timers if isinstance(key, tuple) and "a" in key]
+    # It does not even join the rebalance that the downgrade begins.
+    stage.advance(SESSION_MS + REBALANCE_MS)
+    group = stage.shard.groups[GROUP_ID]
+    assert isinstance(group, ClassicGroup) and k not in group.members
+
+
+def test_a_classic_member_joins_again_as_soon_as_the_others_have_let_go() -> None:
+    stage = Stage()
+    stage.topic("t", 4)
+    stage.join("a", "t")
+    k = stage.classic_join("", "t").reply.member_id
+    assert _given(stage, k, 3) == []
+    assert stage.classic_beat(k, 3) == ErrorCode.NONE, "nobody has let go of anything"
+    stage.settle("a")
+    assert stage.classic_beat(k, 3) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert stage.classic_join(k, "t").reply.generation_id == 3
+    mine = _given(stage, k, 3)
+    assert len(mine) == 2
+    # With something of its own it waits for more in the same way.
+    stage.topic("t", 6, first=4)
+    stage.say("a", stage.group.members["a"].epoch, {"t": stage.held("a")["t"]})
+    assert stage.classic_beat(k, 3) == ErrorCode.REBALANCE_IN_PROGRESS
+    generation = stage.classic_join(k, "t", owned={"t": mine}).reply.generation_id
+    assert len(_given(stage, k, generation)) == 3
+    assert stage.classic_beat(k, generation) == ErrorCode.NONE
+
+
+def test_a_classic_member_waits_for_what_it_lacks_and_not_for_what_it_has() -> None:
+    stage = Stage()
+    stage.topic("t", 6)
+    stage.join("a", "t")
+    stage.join("b", "t")
+    stage.settle()
+    k = stage.classic_join("", "t").reply.member_id
+    assert _given(stage, k, 4) == []
+    stage.settle("a")  # one of the two has let go
+    assert stage.classic_beat(k, 4) == ErrorCode.NONE
+    mine = stage.classic_join(k, "t").reply.generation_id
+    assert len(_given(stage, k, mine)) == 1
+    assert stage.classic_beat(k, 4) == ErrorCode.NONE
+    stage.settle("b")
+    assert stage.classic_beat(k, 4) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_who_asks_for_its_part_of_an_old_target_is_sent_to_join_again() -> None:
+    stage = Stage()
+    stage.topic("t", 4)
+    stage.join("a", "t")
+    k = stage.classic_join("", "t").reply.member_id
+    stage.join("b", "t")
+    assert stage.classic_sync(k, 3).reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert k in stage.group.rejoining
+
+
+def test_a_classic_group_that_gives_a_partition_twice_is_not_upgraded() -> None:
+    stage, k = _classic_stage()
+    late = stage.classic_join("", "t")
+    stage.classic_join(k, "t", owned={"t": [0, 1, 2, 3]})
+    group = stage.shard.groups[GROUP_ID]
+    assert isinstance(group, ClassicGroup) and late.reply is not None
+    made = {k: _assignment(0, 1), late.reply.member_id: _assignment(1, 2)}
+    assert not stage.classic_sync(k, group.generation, made).reply.error_code
+    answer = stage.say("a", 0, subscribed_topic_names=["t"])
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert stage.shard.groups[GROUP_ID] is group
+
+
 def test_a_commit_of_a_classic_member_names_its_generation() -> None:
     stage, k = _classic_stage()
     stage.join("a", "t")

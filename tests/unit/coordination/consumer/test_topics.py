@@ -15,11 +15,13 @@ from penstock.coordination.group.consumer.regexes import (
     RESOLUTION_SECONDS_MAX,
     Resolution,
     compile_regex,
+    on_resolved,
 )
 from penstock.metadata.cluster import ClusterImage
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.topics import PartitionImage, TopicImage, TopicsImage
 from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.metadata_records import PartitionRecord, TopicRecord
 from tests.unit.coordination.consumer.stage import GROUP_ID, Stage, topic_id
 
 
@@ -245,6 +247,81 @@ def test_an_expression_that_nobody_uses_any_more_is_forgotten(stage: Stage) -> N
     assert stage.held("a") == {"u": [0]}
     stage.say("a", -1)
     assert not stage.group.subscriptions.resolved
+
+
+def test_an_expression_that_others_use_as_well_is_kept_when_one_drops_it(stage: Stage) -> None:
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.say("b", 0, subscribed_topic_regex="t.*")
+    stage.settle()
+    epoch = stage.group.epoch
+    stage.say("b", stage.group.members["b"].epoch, subscribed_topic_regex="")
+    assert "t.*" in stage.group.subscriptions.resolved
+    assert stage.group.epoch == epoch + 1, "it is known what that means: nothing for b"
+    stage.settle()
+    assert (stage.held("a"), stage.held("b")) == ({"t": [0, 1]}, {})
+
+
+def test_an_expression_that_is_known_already_counts_at_once(stage: Stage) -> None:
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.settle()
+    stage.resolves = False
+    stage.say("b", 0, subscribed_topic_regex="t.*")
+    stage.settle()
+    assert {len(stage.held(it)["t"]) for it in "ab"} == {1}
+    assert not stage.errands
+
+
+def test_an_expression_that_came_too_soon_after_another_is_resolved_later(stage: Stage) -> None:
+    stage.topic("u", 1)
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.say("b", 0, subscribed_topic_regex="u.*")
+    stage.settle()
+    assert "u.*" not in stage.group.subscriptions.resolved
+    stage.mono += REFRESH_MS_MIN + 1
+    stage.settle()
+    assert stage.held("b") == {"u": [0]}
+
+
+def test_what_is_found_for_who_has_changed_its_mind_is_not_kept(stage: Stage) -> None:
+    stage.resolves = False
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.say("a", 1, subscribed_topic_regex="", subscribed_topic_names=["t"])
+    while stage.errands:
+        stage.resolve()
+    assert not stage.group.subscriptions.resolved
+    stage.restart()
+    assert not stage.group.subscriptions.resolved
+
+
+def test_topics_that_changed_under_an_expression_are_found_by_its_next_resolution(
+    stage: Stage,
+) -> None:
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.settle()
+    epoch = stage.group.epoch
+    stage.topic("t", 4, first=2)
+    stage.step(
+        lambda at, out: on_resolved(
+            stage.shard, dict(stage.group.subscriptions.resolved), GROUP_ID, at, out
+        )
+    )
+    assert stage.group.epoch == epoch + 1
+    stage.settle()
+    assert stage.group.epoch == epoch + 1
+    assert stage.held("a") == {"t": [0, 1, 2, 3]}
+
+
+def test_a_topic_that_is_deleted_and_made_again_is_another_one(stage: Stage) -> None:
+    stage.join("a", "t")
+    stage.delete_topic("t")
+    stage.change(
+        TopicRecord(name="t", topic_id=topic_id("t2")),
+        PartitionRecord(partition_id=0, topic_id=topic_id("t2"), replicas=[1], isr=[1], leader=1),
+    )
+    answer = stage.say("a", 2)
+    assert answer.assignment.topic_partitions == [], "first it has to let go of the old one"
+    stage.settle()
+    assert stage.held("a") == {"t2": [0]}
 
 
 def test_names_and_an_expression_together(stage: Stage) -> None:
