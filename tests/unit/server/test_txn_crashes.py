@@ -1,8 +1,9 @@
-"""A node that is killed after any of its appends: each transaction is all there or not at all.
+"""A node that dies after any of its appends: each transaction is all there or not at all.
 
 One run of transactions is watched; after each append, to whatever partition, the data directory is
-copied as a kill would leave it. A node is then started on each copy. What was decided before the
-kill must be carried out, what was not must not count, and everything must be able to go on.
+copied as a kill would leave it, or as a power cut would: without what was not synced. A node is
+then started on each copy. What was decided before must be carried out, what was not must not count,
+and everything must be able to go on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from penstock.app.node import Node
 from penstock.coordination.group.offsets.committed import unpack
 from penstock.coordination.txn.states import TxnState
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import TopicPartition
 from penstock.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.record_frames import TRANSACTION
 from penstock.records.batch import CONTROL, HEAD_SIZE, read_head
@@ -27,7 +29,7 @@ from penstock.records.record import iterate
 from penstock.replica.partition import Partition
 from penstock.storage.store import LogStore
 from tests.unit.server.asking import NOON, asking, port_of, running_node
-from tests.unit.server.test_txn_offsets import GROUP, error_of, find_group, offsets
+from tests.unit.server.test_txn_offsets import GROUP, GROUPS_TOPIC, error_of, find_group, offsets
 from tests.unit.server.txn_talk import STATE_TOPIC, Talk
 
 CONFIG = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
@@ -53,42 +55,68 @@ class Image(NamedTuple):
 
 
 class Witness:
-    """Copies the directory after each append."""
+    """Copies the directory after each append, and after each sync."""
 
-    def __init__(self, directory: Path, store: LogStore, before_copy: BeforeCopy) -> None:
+    def __init__(
+        self, directory: Path, store: LogStore, before_copy: BeforeCopy, power_fails: bool
+    ) -> None:
         self.images: list[Image] = []
         self._directory = directory
         self._store = store
         self._before_copy = before_copy
+        self._power_fails = power_fails
         self._written: dict[Place, int] = {}
-        self._group_offset: int | None = None
-        self._decided: set[int] = set()
+        self._decided: list[tuple[int, int]] = []
+        """Where each decision to commit stands, and which transaction it is about."""
         self.number = -1
-
-    def begin(self, number: int) -> None:
-        self.number = number
 
     def saw(self, partition: Partition, batch: bytes) -> None:
         head = read_head(batch)
         if partition.topic == STATE_TOPIC:
-            self._note_decision(batch)
+            self._note_decision(partition, batch)
         elif not partition.internal and not head.attributes & CONTROL:
             self._written[partition.index, partition.log.end - 1] = self.number
-        if self.number < 0:
-            return
-        self._before_copy(self._store, partition)
-        path = self._directory.with_name(f"image-{len(self.images)}")
-        shutil.copytree(self._directory, path)
-        readable = {place for place, number in self._written.items() if number in self._decided}
-        self.images.append(Image(path, readable, self._group_offset))
+        self.copy(partition)
 
-    def _note_decision(self, batch: bytes) -> None:
+    def _note_decision(self, partition: Partition, batch: bytes) -> None:
         for record in iterate(memoryview(batch), 0):
             assert record.value is not None
             value: Any = TRANSACTION.read_value(0, record.value)[0]
             if value.transaction_status == TxnState.PREPARE_COMMIT:
-                self._decided.add(self.number)
-                self._group_offset = PLAN[self.number][1]
+                self._decided.append((partition.log.end - 1, self.number))
+
+    def copy(self, partition: Partition) -> None:
+        self._before_copy(self._store, partition)
+        path = self._directory.with_name(f"image-{len(self.images)}")
+        shutil.copytree(self._directory, path)
+        decided = self._decided
+        if self._power_fails:
+            for log in self._store.logs.values():
+                lose_unsynced(path / Path(log.directory).name, log.recovery_point)
+            durable = self._store.logs[TopicPartition(STATE_TOPIC, 0)].recovery_point
+            decided = [each for each in decided if each[0] < durable]
+        numbers = {number for _, number in decided}
+        readable = {place for place, number in self._written.items() if number in numbers}
+        offsets = [PLAN[number][1] for _, number in decided]
+        self.images.append(Image(path, readable, offsets[-1] if offsets else None))
+
+
+def lose_unsynced(directory: Path, durable: int) -> None:
+    """Leave what a power cut leaves of a log that is durable up to this offset."""
+    last = None
+    for path in sorted(directory.glob("*.log")):
+        if int(path.stem) >= durable > 0:
+            for each in directory.glob(f"{path.stem}.*"):
+                each.unlink()
+            continue
+        last = path
+        data, at = path.read_bytes(), 0
+        while at + HEAD_SIZE <= len(data) and read_head(data, at).base_offset < durable:
+            at += read_head(data, at).length + 12
+        path.write_bytes(data[:at])
+    for suffix in ("index", "timeindex", "txnindex"):  # they are synced after they are sealed
+        if last is not None:
+            last.with_suffix(f".{suffix}").unlink(missing_ok=True)
 
 
 async def transact(talk: Talk, version: int, commit: bool, offset: int | None) -> None:
@@ -111,25 +139,34 @@ async def watch(
     version: int,
     before_copy: BeforeCopy,
     monkeypatch: pytest.MonkeyPatch,
+    power_fails: bool = False,
 ) -> list[Image]:
     """The plan, carried out on a node that is then stopped."""
-    write = Partition._write
+    write, synced = Partition._write, Partition._on_synced
 
-    def written(self: Partition, records: memoryview, *more: Any) -> Any:
+    def watched_write(self: Partition, records: memoryview, *more: Any) -> Any:
         result = write(self, records, *more)
         witness.saw(self, bytes(records))
         return result
 
+    def watched_sync(self: Partition, *sync: Any) -> None:
+        synced(self, *sync)
+        witness.copy(self)
+
+    flush = {"flush.messages": "1"} if power_fails else {}
     async with running_node(directory, CONFIG) as node, asking(port_of(node)) as asker:
         assert node._store is not None
-        witness = Witness(directory, node._store, before_copy)
-        talk = await Talk(asker, "orders").open()
+        witness = Witness(directory, node._store, before_copy, power_fails)
+        for topic in (STATE_TOPIC, GROUPS_TOPIC):
+            await asker.create(topic, 1, flush)
+        talk = await Talk(asker, "orders").open(**flush)  # type: ignore[arg-type]
         await find_group(asker)
         await talk.init()
         with monkeypatch.context() as patched:
-            patched.setattr(Partition, "_write", written)
+            patched.setattr(Partition, "_write", watched_write)
+            patched.setattr(Partition, "_on_synced", watched_sync)
             for number, (commit, offset) in enumerate(PLAN):
-                witness.begin(number)
+                witness.number = number
                 await transact(talk, version, commit, offset)
     return witness.images
 
@@ -233,5 +270,18 @@ async def test_a_kill_after_any_append_leaves_transactions_whole(
 ) -> None:
     images = await watch(tmp_path / "node", version, before_copy, monkeypatch)
     assert len(images) > 25
+    await check_all(images, version)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_power_cut_leaves_transactions_whole_where_every_batch_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    images = await watch(tmp_path / "node", version, _checkpoint, monkeypatch, power_fails=True)
+    assert len(images) > 40
+    await check_all(images, version)
+
+
+async def check_all(images: list[Image], version: int) -> None:
     for some in zip_longest(*[iter(images)] * NODES_AT_ONCE):
         await asyncio.gather(*(check(image, version) for image in some if image is not None))
