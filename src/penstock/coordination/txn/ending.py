@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from penstock.coordination.txn.shard import TxnShard
     from penstock.protocol.generated.transaction_records import TransactionLogValue
 
-OVERDUE_PER_STEP = 1000
-"""Overdue transactions and their partitions that one look at the clock deals with. Their records
-stand in one batch, which the log must take."""
+OVERDUE_BYTES_PER_STEP = 256 * 1024
+"""Overdue transactions that one look at the clock deals with, by the size of their records. These
+stand in one batch, which the log must take: one that is too large would be tried for ever."""
 
 
 class Ending(NamedTuple):
@@ -280,11 +280,13 @@ def _watch(shard: TxnShard, at: Moment, out: Effects, at_once: bool = False) -> 
 def abort_overdue(shard: TxnShard, at: Moment, out: Effects) -> None:
     """Abort what has taken longer than its producer said it would."""
     shard.watching = False
-    room = OVERDUE_PER_STEP
+    room, more = OVERDUE_BYTES_PER_STEP, False
     for transaction in shard.ongoing.values():
-        if room > 0 and transaction.started + transaction.timeout_ms < at.wall:
-            if fence(shard, transaction, at, out):
-                break  # no producer ids at hand: the next look will find some
-            room -= 1 + sum(map(len, transaction.partitions.values()))
+        if transaction.started + transaction.timeout_ms < at.wall:
+            size = transaction.record_size
+            more = bool(out.records) and size > room
+            if more or fence(shard, transaction, at, out):
+                break  # the next look goes on; if there are no producer ids at hand, later
+            room -= size
     if shard.ongoing:
-        _watch(shard, at, out, at_once=room <= 0)
+        _watch(shard, at, out, at_once=more)

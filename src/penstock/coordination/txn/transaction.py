@@ -74,6 +74,13 @@ class Transaction:
 
     # -- records ----------------------------------------------------------------------------------
 
+    @property
+    def record_size(self) -> int:
+        """About how many bytes a record takes, or a little more."""
+        # Characters take up to three bytes, and the numbers less than a hundred.
+        listed = sum(16 + len(topic) + 4 * len(each) for topic, each in self.partitions.items())
+        return 100 + 3 * len(self.transactional_id) + listed
+
     def after(self, event: Event, now: int) -> TransactionLogValue:
         """The record of what comes after `event`, to be changed where more than the state does."""
         possible = (self.state, event) in NEXT

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.coordination.effects import Effects, Moment
 from penstock.coordination.txn import ending
 from penstock.coordination.txn.ending import Markers
 from penstock.coordination.txn.states import TxnState
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import Millis
 from penstock.protocol.generated.end_txn import EndTxnResponse
-from tests.unit.coordination.txn.desk import HERE, NAME, THERE, Desk, exhausted
+from tests.unit.coordination.txn.desk import HERE, NAME, NOON, THERE, Desk, exhausted
 
 
 @pytest.fixture
@@ -215,7 +217,7 @@ def test_a_refused_addition_leaves_the_watch_on() -> None:
 def test_many_overdue_transactions_are_aborted_in_several_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ending, "OVERDUE_PER_STEP", 10)
+    monkeypatch.setattr(ending, "OVERDUE_BYTES_PER_STEP", 150)
     desk = Desk()
     desk.init()
     desk.add(*(("t", index) for index in range(30)))
@@ -228,6 +230,28 @@ def test_many_overdue_transactions_are_aborted_in_several_steps(
     desk.wait(80_000)
     assert {each.state for each in desk.shard.transactions.values()} == {TxnState.PREPARE_ABORT}
     assert len(desk.errands) == 4
+
+
+def test_overdue_transactions_fit_into_the_log_however_long_their_names_are() -> None:
+    """All in one batch, they would be refused again and again, and so would others' with them."""
+    desk = Desk()
+    names = [f"{number}-{'x' * 20_000}" for number in range(60)]
+    for name in names:
+        answer = desk.init(name)
+        what = desk._participation([HERE], 2)._replace(
+            transactional_id=name, producer_id=answer.producer_id, epoch=0
+        )
+        desk.ask(ending_add, what)
+    at = Moment(Millis(NOON + 80_000), Millis(80_000))
+    steps = 0
+    while desk.shard.ongoing:
+        out = Effects()
+        ending.abort_overdue(desk.shard, at, out)
+        assert sum(len(str(each.key)) for each in out.records) < 512 * 1024
+        for record in out.records:
+            desk.shard.replay(0, record.key, record.value, -1)
+        steps += 1
+    assert 1 < steps < 60
 
 
 def ending_add(*arguments: object) -> None:
