@@ -179,6 +179,7 @@ def test_new_topics_are_found_even_if_the_log_refused_them_once(stage: Stage) ->
 
 def test_what_a_member_says_of_itself_is_kept(stage: Stage) -> None:
     stage.join("a", "t")
+    stage.settle()
     request = ConsumerGroupHeartbeatRequest(
         group_id=GROUP_ID, member_id="a", member_epoch=2, topic_partitions=None
     )
@@ -198,3 +199,25 @@ def test_what_a_member_drops_is_free_before_the_next_target() -> None:
     answer = stage.say("a", 2, {"t": [0, 1], "u": [0, 1]}, subscribed_topic_names=["t"])
     assert stage.group.target_epoch == 2, "the next target has to wait"
     assert [it.topic_id for it in answer.assignment.topic_partitions] == [topic_id("t")]
+
+
+def test_a_member_that_says_nothing_new_must_still_be_who_it_was(stage: Stage) -> None:
+    stage.join("a", "t")
+    stage.settle()
+    assert stage.say("a", 2).error_code == ErrorCode.NONE
+    stranger = stage.say("a", 2, instance_id="somebody")
+    assert stranger.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_classic_member_that_sends_the_new_heartbeat_has_moved_on(stage: Stage) -> None:
+    stage.join("a", "t")
+    k = stage.classic_join("", "t").reply.member_id
+    stage.settle("a")
+    assert stage.classic_join(k, "t").reply.error_code == ErrorCode.NONE
+    member = stage.group.members[k]
+    assert member.classic is not None and member.is_settled_at(stage.group.target_epoch)
+    stage.say("a", stage.group.members["a"].epoch)
+    assert not stage.group.must_check_topics
+    assert stage.say(k, member.epoch).error_code == ErrorCode.NONE
+    assert stage.group.members[k].classic is None
+    assert stage.group.classic_members == 0
