@@ -10,6 +10,7 @@ ARGS ?=
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 KILLS ?= 50
+JOBS ?= 3
 
 .PHONY: help install up test endure check bench demo generate system-packages clean
 
@@ -36,9 +37,10 @@ up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --
 	@$(COMPILE)
 	@exec $(BIN)/penstock up $(ARGS)
 
-test: install system-packages ## Run all tests (ARGS="-k words" picks some)
+# Many tests wait for timeouts and elections rather than compute: one more than two cores can take.
+test: install system-packages ## Run all tests (ARGS="-k words" picks some, JOBS=1 runs them one by one)
 	@$(COMPILE)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 endure: install ## Kill nodes and clients at work for longer (KILLS=50)
 	@$(COMPILE)
