@@ -161,7 +161,9 @@ def _resolve_if_due(
         is_old = last.version < around.newest_topics_at or at.wall > last.timestamp + refresh_ms
     else:
         is_old = True
-    regexes = group.subscriptions.after([(old, new)]).regexes
+    regexes = group.subscriptions.regexes
+    if old.regex != new.regex:
+        regexes = group.subscriptions.after([(old, new)]).regexes
     if regexes and (is_first or is_old or len(regexes) != len(known)):
         image = around.image
         # Should time run out, those that were left over come first the next time.
