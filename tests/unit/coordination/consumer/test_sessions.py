@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.coordination.group.consumer.hashing import group_hash
 from penstock.coordination.group.consumer.member import AWAY, State
 from penstock.coordination.group.consumer.sessions import SESSION
 from penstock.model.errors import ErrorCode
@@ -152,6 +153,23 @@ def test_who_comes_back_wanting_something_else_has_what_it_had_of_it() -> None:
     assert set(stage.held("c")) == {"u"}
     assert set(held) <= set(stage.held("c")["u"])
     assert set(stage.group.subscriptions.wishes) == {frozenset("tu"), frozenset("u")}
+    assert set(stage.group.target) == {"a", "c"}
+    assert len(stage.held("a")["t"]) == 6
+
+
+def test_who_comes_back_wanting_something_else_is_counted_once() -> None:
+    stage = Stage()
+    stage.topic("t", 1)
+    stage.topic("u", 1)
+    stage.join("a", "t", instance_id="i")
+    stage.settle()
+    stage.say("a", AWAY, instance_id="i")
+    stage.join("b", "u", instance_id="i")
+    epoch = stage.group.epoch
+    assert stage.group.metadata_hash == group_hash({"u"}, stage.image, {})
+    stage.restart()  # whoever comes next compares what the log says with what there is
+    stage.settle()
+    assert (stage.group.epoch, stage.held("b")) == (epoch, {"u": [0]})
 
 
 def test_who_goes_away_holds_nothing_that_it_was_letting_go() -> None:

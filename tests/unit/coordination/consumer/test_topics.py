@@ -57,6 +57,18 @@ def test_a_deleted_topic_is_taken_away(stage: Stage) -> None:
     assert stage.group.target["a"] == {topic_id("u"): frozenset({0})}
 
 
+def test_a_deleted_topic_is_noticed_by_a_group_that_has_looked_at_its_topics(
+    stage: Stage,
+) -> None:
+    stage.topic("u", 1)
+    stage.join("a", "t", "u")
+    stage.settle()
+    assert not stage.group.must_check_topics
+    stage.delete_topic("u")
+    stage.settle()
+    assert stage.held("a") == {"t": [0, 1]}
+
+
 def test_topics_of_others_do_not_matter(stage: Stage) -> None:
     stage.join("a", "t")
     stage.settle()
