@@ -88,7 +88,7 @@ class Witness:
     def copy(self, partition: Partition) -> None:
         self._before_copy(self._store, partition)
         path = self._directory.with_name(f"image-{len(self.images)}")
-        shutil.copytree(self._directory, path)
+        shutil.copytree(self._directory, path, copy_function=_copy_if_there)
         decided = self._decided
         if self._power_fails:
             for log in self._store.logs.values():
@@ -99,6 +99,15 @@ class Witness:
         readable = {place for place, number in self._written.items() if number in numbers}
         offsets = [PLAN[number][1] for _, number in decided]
         self.images.append(Image(path, readable, offsets[-1] if offsets else None))
+
+
+def _copy_if_there(source: str, target: str) -> str:
+    """Copy a file, unless a worker thread gave it its final name since the directory was listed."""
+    try:
+        return str(shutil.copy2(source, target))
+    except FileNotFoundError:
+        assert source.endswith(".tmp"), source
+        return target
 
 
 def lose_unsynced(directory: Path, durable: int) -> None:
