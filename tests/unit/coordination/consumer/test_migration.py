@@ -183,6 +183,20 @@ def test_a_static_member_comes_back_with_the_classic_protocol() -> None:
     assert _given(stage, reply.member_id, 2) == [0, 1, 2, 3]
 
 
+def test_a_static_member_that_came_back_with_the_classic_protocol_and_fell_silent_is_missed() -> (
+    None
+):
+    stage = Stage()
+    stage.topic("t", 4)
+    stage.join("a", "t", instance_id="one")
+    stage.say("a", -2, instance_id="one")
+    stage.classic_join("", "t", instance_id="one")
+    group = stage.shard.groups[GROUP_ID]
+    assert isinstance(group, ClassicGroup) and group.members
+    stage.advance(SESSION_MS + REBALANCE_MS)
+    assert not group.members
+
+
 def test_a_classic_member_moves_to_the_new_protocol_by_its_instance_id() -> None:
     stage = Stage()
     stage.topic("t", 2)

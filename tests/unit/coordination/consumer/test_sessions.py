@@ -205,3 +205,15 @@ def test_who_dies_while_the_log_refuses_is_fenced_later() -> None:
     stage.refusing = None
     stage.advance(1_000)
     assert not stage.group.members
+
+
+def test_who_comes_back_shares_with_nobody_that_it_was_before() -> None:
+    stage = Stage()
+    stage.topic("t", 4)
+    stage.topic("u", 4)
+    stage.join("a", "t", instance_id="i")
+    stage.say("a", AWAY, instance_id="i")
+    stage.join("b", "t", "u", instance_id="i")
+    stage.settle()
+    assert stage.held("b") == {"t": [0, 1, 2, 3], "u": [0, 1, 2, 3]}
+    assert set(stage.group.target) == {"b"}
