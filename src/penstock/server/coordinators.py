@@ -11,7 +11,8 @@ from penstock.coordination.txn.settings import TxnSettings
 from penstock.coordination.txn.shard import TxnShard
 from penstock.protocol.record_frames import GROUP, TRANSACTION
 from penstock.server.group_errands import GroupErrands
-from penstock.server.txn_markers import GROUPS_TOPIC, TRANSACTIONS_TOPIC, MarkerWriter
+from penstock.server.internal_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from penstock.server.txn_markers import MarkerWriter
 from penstock.server.txn_verification import Verifications
 
 if TYPE_CHECKING:

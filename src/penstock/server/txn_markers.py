@@ -17,6 +17,7 @@ from penstock.coordination.txn.ending import complete, refuse
 from penstock.coordination.txn.transaction import EPOCH_PER_TXN_FROM
 from penstock.model.errors import ErrorCode
 from penstock.replica.partition import Appended, Refused
+from penstock.server.internal_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from penstock.server.broker import Broker
 
 log = logging.getLogger("penstock.server")
-
-GROUPS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 MARKERS_AT_ONCE = 100
 """Markers that are written before other requests get their turn."""
