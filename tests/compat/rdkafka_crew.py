@@ -220,3 +220,25 @@ def lost_commits(events: list[Event]) -> list[str]:
                 if offset < (known := acknowledged[int(partition)])
             ]
     return found
+
+
+def come_and_go(crew: Crew, stream: Stream) -> None:
+    """Members join, are killed and leave while records flow; in the end all is as it should be."""
+    crew.start("a")
+    crew.start("x")
+    crew.settle("a", "x")
+    crew.start("b")
+    crew.start("y")
+    crew.settle("a", "b", "x", "y")
+    crew.wait_for_progress(stream)
+    crew.kill("x")
+    crew.kill("y")
+    crew.settle("a", "b")
+    crew.start("c")
+    crew.settle("a", "b", "c")
+    crew.stop("a")
+    crew.settle("b", "c")
+    crew.wait_for_progress(stream)
+    stream.end()
+    crew.wait_for_all(stream)
+    crew.check()

@@ -16,7 +16,14 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.compat.java.programs import wait_until
-from tests.compat.rdkafka_crew import SESSION_MS, SETTLE_SECONDS_MAX, Crew, Stream, create
+from tests.compat.rdkafka_crew import (
+    SESSION_MS,
+    SETTLE_SECONDS_MAX,
+    Crew,
+    Stream,
+    come_and_go,
+    create,
+)
 from tests.oracle.nodes import ApacheNode, Node, PenstockNode
 from tests.oracle.tools import Tools
 
@@ -96,24 +103,7 @@ def test_a_group_shares_all_partitions_whoever_joins_leaves_or_is_killed(
     node: Node, topic: str, tmp_path: Path
 ) -> None:
     with Stream(node, topic) as stream, NewCrew(node, topic, tmp_path) as crew:
-        crew.start("a")
-        crew.start("x")
-        crew.settle("a", "x")
-        crew.start("b")
-        crew.start("y")
-        crew.settle("a", "b", "x", "y")
-        crew.wait_for_progress(stream)
-        crew.kill("x")
-        crew.kill("y")
-        crew.settle("a", "b")
-        crew.start("c")
-        crew.settle("a", "b", "c")
-        crew.stop("a")
-        crew.settle("b", "c")
-        crew.wait_for_progress(stream)
-        stream.end()
-        crew.wait_for_all(stream)
-        crew.check()
+        come_and_go(crew, stream)
 
 
 def test_members_stay_when_the_node_is_killed_and_comes_back(

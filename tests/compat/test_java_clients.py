@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.java.ownership import owned_twice, owners
 from tests.compat.java.programs import Event, Program, wait_until
+from tests.compat.rdkafka_crew import PARTITIONS, Stream
 from tests.oracle.nodes import Node
 
 pytestmark = pytest.mark.java
 
-PARTITIONS = 12
 SETTLE_SECONDS_MAX = 90
 # A dead member is missed after this time. A shorter one would fence members of a busy machine.
 SESSION_MS = 6000
@@ -46,48 +43,6 @@ def node(target: type[Node], tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """One broker for all tests that do it no harm."""
     with target(tmp_path_factory.mktemp("node"), config=SHORT_SESSIONS) as running:
         yield running
-
-
-class Stream:
-    """A producer that goes on as long as a test does: number after number, to all partitions."""
-
-    def __init__(self, node: Node, topic: str) -> None:
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
-            made.result(30)
-        self._topic = topic
-        self._producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 5})
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._produce)
-        self._failures: list[KafkaError] = []
-        self.sent = 0
-
-    def __enter__(self) -> Stream:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        """Send no more, and have all that was sent acknowledged."""
-        self._ended.set()
-        self._thread.join()
-        assert self._producer.flush(60) == 0
-        assert self._failures == []
-
-    def _produce(self) -> None:
-        while not self._ended.wait(0.02):
-            for partition in range(PARTITIONS):
-                self._producer.produce(
-                    self._topic, str(self.sent), partition=partition, on_delivery=self._delivered
-                )
-                self.sent += 1
-            self._producer.poll(0)
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self._failures.append(error)
 
 
 class Crew:

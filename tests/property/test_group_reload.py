@@ -26,7 +26,8 @@ from penstock.protocol.generated.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from penstock.protocol.record_frames import GROUP
-from tests.unit.coordination.consumer.stage import GROUP_ID, Counting, Stage, Waiting, topic_id
+from tests.unit.coordination.consumer.stage import GROUP_ID, Stage, Waiting, topic_id
+from tests.unit.coordination.driving import Counting
 
 DAY_MS = 24 * 60 * 60 * 1000
 MEMBERS = st.sampled_from(["a", "b", "c"])

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.coordination.effects import Effects, Moment, Ticket
 from penstock.coordination.runtime import Runtime
 from penstock.model.errors import ErrorCode
-from penstock.model.ids import Millis, NodeId
+from penstock.model.ids import Millis, NodeId, Uuid
 from penstock.platform.workers import InlineWorkers
 from penstock.protocol.generated.group_records import GroupMetadataKey, GroupMetadataValue
 from penstock.protocol.generated.heartbeat import HeartbeatResponse
@@ -172,3 +172,17 @@ class Drive:
 
     def call_shard(self, index: int, step: Any) -> Any:
         return self.runtime.call_shard(index, step, refuse)
+
+
+class Counting:
+    """Chance that counts."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def between(self, low: int, high: int) -> int:
+        return low
+
+    def uuid(self) -> Uuid:
+        self._count += 1
+        return Uuid(self._count.to_bytes(16, "big"))

@@ -15,28 +15,15 @@ from penstock.coordination.group.settings import GroupSettings
 from penstock.coordination.group.shard import GroupShard
 from penstock.model.config.node import NodeConfig
 from penstock.model.errors import ErrorCode
-from penstock.model.ids import Millis, Uuid
+from penstock.model.ids import Millis
 from penstock.protocol.record_frames import GROUP
+from tests.unit.coordination.driving import Counting
 
 NOON = 1_700_000_000_000
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 RANGE = (("range", b"about range"),)
 BOTH = (("range", b"about range"), ("sticky", b"about sticky"))
-
-
-class Counting:
-    """Chance that counts."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def between(self, low: int, high: int) -> int:
-        return low
-
-    def uuid(self) -> Uuid:
-        self._count += 1
-        return Uuid(self._count.to_bytes(16, "big"))
 
 
 class Waiting:

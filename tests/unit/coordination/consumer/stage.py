@@ -20,7 +20,7 @@ from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY, MetadataImage
 from penstock.model.config.node import NodeConfig
 from penstock.model.errors import ErrorCode
-from penstock.model.ids import Millis, Uuid
+from penstock.model.ids import Millis
 from penstock.protocol.generated.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,
@@ -36,6 +36,7 @@ from penstock.protocol.generated.metadata_records import (
     TopicRecord,
 )
 from penstock.protocol.record_frames import GROUP
+from tests.unit.coordination.driving import Counting
 
 NOON = 1_700_000_000_000
 SESSION_MS, HEARTBEAT_MS, REBALANCE_MS = 45_000, 5_000, 30_000
@@ -46,20 +47,6 @@ GROUP_CONFIG = 32
 
 def topic_id(name: str) -> bytes:
     return name.encode().rjust(16, b".")
-
-
-class Counting:
-    """Chance that counts."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def between(self, low: int, high: int) -> int:
-        return low
-
-    def uuid(self) -> Uuid:
-        self._count += 1
-        return Uuid(self._count.to_bytes(16, "big"))
 
 
 class Waiting:
