@@ -1,0 +1,1 @@
+"""What happens between reading and writing: each kind makes views out of views."""
