@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.pipeline.problem import Place
-from penstock.pipeline.spec.formats import STRING, Format
 from penstock.pipeline.spec.entries import entry
+from penstock.pipeline.spec.formats import STRING, Format
 from penstock.pipeline.spec.sinks import Sink
 from penstock.pipeline.spec.sources import Source
 from penstock.pipeline.spec.steps import Step

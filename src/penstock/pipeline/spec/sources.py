@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.pipeline.spec.formats import STRING, Format
 from penstock.pipeline.spec.entries import entry
+from penstock.pipeline.spec.formats import STRING, Format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
