@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.testing import Broker
+from tests.pipeline.postgres import postgres as postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
