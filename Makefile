@@ -12,7 +12,7 @@ COMPILE := $(BIN)/python -m compileall -q src/penstock
 KILLS ?= 50
 JOBS ?= 3
 
-.PHONY: help install up test endure check bench demo generate system-packages clean
+.PHONY: help install up test endure check bench demo demo-broker generate system-packages clean
 
 help: ## List what one can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,11 +27,18 @@ $(VENV)/broker.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+# Spark, its jars, and a Java where the machine has none.
+$(VENV)/spark.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[spark]'
+	$(BIN)/penstock pipeline doctor
 	@touch $@ $(VENV)/broker.stamp
 
-install: $(VENV)/dev.stamp ## Make .venv with everything that development, tests and benchmarks need
+$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench,spark]'
+	$(BIN)/penstock pipeline doctor
+	@touch $@ $(VENV)/broker.stamp $(VENV)/spark.stamp
+
+install: $(VENV)/dev.stamp ## Make .venv with everything that development, tests and pipelines need
 
 up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --data DIR")
 	@$(COMPILE)
@@ -56,7 +63,11 @@ bench: install ## Measure beside Apache Kafka; tables and charts go to bench/res
 	@$(COMPILE)
 	$(BIN)/python -m bench $(ARGS)
 
-demo: $(VENV)/broker.stamp ## Write, kill -9, start again, and count what is there
+demo: $(VENV)/spark.stamp ## A log through three pipelines into a lake, all killed on the way, nothing lost
+	@$(COMPILE)
+	$(BIN)/python examples/web_log/demo.py $(ARGS)
+
+demo-broker: $(VENV)/broker.stamp ## Write, kill -9 the broker, start it again, and count what is there
 	@$(COMPILE)
 	$(BIN)/python examples/kill_and_count.py
 
@@ -66,11 +77,14 @@ generate: install ## Write the generated code and pages anew
 	$(BIN)/python -m codegen.machines.page
 	$(BIN)/python -m penstock.cli.reference
 
-# kcat is one of the clients that tests/compat drives. Where it cannot be installed, its tests say so.
+# kcat is one of the clients that tests/compat drives, PostgreSQL what pipelines read and write.
+# Where they cannot be installed, their tests say so.
 system-packages:
-	@command -v kcat >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && \
-	  { apt-get install -y -qq kcat >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq kcat; } >/dev/null; }; } || \
-	  echo "kcat is not here and cannot be installed: its tests will be skipped" >&2
+	@need=""; command -v kcat >/dev/null 2>&1 || need="kcat"; \
+	  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need="$$need postgresql"; \
+	  test -z "$$need" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && \
+	  { apt-get install -y -qq $$need >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq $$need; } >/dev/null; }; } || \
+	  echo "not here, and cannot be installed: $$need; their tests will be skipped" >&2
 
 clean: ## Remove what make made
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
