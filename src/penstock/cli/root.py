@@ -26,6 +26,11 @@ COMMANDS = {
     "consume": ("penstock.cli.consume", "consume", "Read records, to standard output."),
     "group": ("penstock.cli.group", "group", "List, describe, measure, reset and delete groups."),
     "txn": ("penstock.cli.txn", "txn", "List, describe, find and abort transactions."),
+    "pipeline": (
+        "penstock.cli.pipeline",
+        "pipeline",
+        "Run data pipelines on Spark: check, plan, run, watch and stop them.",
+    ),
     "config": ("penstock.cli.config", "config", "Describe, set, unset and validate configuration."),
     "log": ("penstock.cli.log", "log", "Look into log directories, without a running node."),
     "cluster": ("penstock.cli.cluster", "cluster", "Look at a cluster as a whole."),
