@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.pipeline.spec.entries import entry
+from penstock.pipeline.spec.entries import ANYTHING, Placed, Shape, entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class Format(Placed):
     """A format, given as its name alone or with its options."""
 
     format: str = entry(
         "How bytes become columns.",
         default="string",
         choices=("string", "binary", "json", "csv", "avro", "protobuf", "parquet"),
+        alone=ANYTHING,
     )
     schema: str = entry(
         "The schema: Spark's DDL (`id long, at timestamp`) for JSON and CSV, or a file: `.avsc`, "
         "`.proto`, `.desc`, or a `.json` that holds a Spark schema.",
         default="",
         example="id long, amount decimal(10,2), at timestamp",
+        shape=Shape.SCHEMA,
     )
     message: str = entry("The message of the schema file to use, for Protobuf.", default="")
     registry: str = entry(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.pipeline.problem import Place
-from penstock.pipeline.spec.entries import entry
+from penstock.pipeline.spec.entries import ANYTHING, Shape, entry
 from penstock.pipeline.spec.formats import STRING, Format
 from penstock.pipeline.spec.sinks import Sink
 from penstock.pipeline.spec.sources import Source
@@ -24,15 +25,26 @@ __all__ = ["STRING", "Format", "OnError", "Pipeline", "Sink", "Source", "Step", 
 class Trigger:
     """When a batch is begun: exactly one of these."""
 
-    every: str = entry("Begin a batch at this interval.", default="", example="10 seconds")
+    ONE_OF: ClassVar[tuple[str, ...]] = ("every", "available_now", "real_time")
+
+    every: str = entry(
+        "Begin a batch at this interval.",
+        default="",
+        example="10 seconds",
+        shape=Shape.DURATION,
+        alone=ANYTHING,
+    )
     available_now: bool = entry(
-        "Take all that is there now, in several batches, and end.", default=False
+        "Take all that is there now, in several batches, and end.",
+        default=False,
+        alone="available-now",
     )
     real_time: str = entry(
         "Pass records on as they come, with a checkpoint at this interval: milliseconds instead of "
         "seconds, at least once, topics to topics, no Python.",
         default="",
         example="5 minutes",
+        shape=Shape.DURATION,
     )
 
 
@@ -45,11 +57,14 @@ class OnError:
         "or try the batch again before stopping.",
         default="fail",
         choices=("dlq", "drop", "fail", "retry"),
+        alone=ANYTHING,
     )
     topic: str = entry(
-        "The dead-letter topic; `NAME.dlq` of the pipeline if not given.", default=""
+        "The dead-letter topic; `NAME.dlq` of the pipeline if not given.",
+        default="",
+        shape=Shape.TOPICS,
     )
-    attempts: int = entry("How often `retry` tries a batch again.", default=5)
+    attempts: int = entry("How often `retry` tries a batch again.", default=5, least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +74,13 @@ class Pipeline:
     name: str = entry(
         "What the pipeline is called: in its group, its checkpoint, its metrics. Letters, digits, "
         "dots, dashes and underscores.",
+        example="orders",
+        shape=Shape.NAME,
     )
-    sources: Mapping[str, Source] = entry("What is read, by the name that steps use.")
-    sinks: Mapping[str, Sink] = entry("What is written, by name.")
+    sources: Mapping[str, Source] = entry(
+        "What is read, by the name that steps use.", names=Shape.VIEW
+    )
+    sinks: Mapping[str, Sink] = entry("What is written, by name.", names=Shape.NAME)
     steps: tuple[Step, ...] = entry("What happens in between, in order.", default=())
     bootstrap: str = entry("The brokers that topics are on.", default="localhost:9092")
     kafka: Mapping[str, str] = entry(
@@ -76,7 +95,9 @@ class Pipeline:
         example="checkpoints/orders",
     )
     on_error: OnError = entry("What becomes of records that cannot be read.", default=OnError())
-    spark: Mapping[str, str] = entry("Settings of Spark, by Spark's names.", default={})
+    spark: Mapping[str, str] = entry(
+        "Settings of Spark, by Spark's names.", default={}, secret=True
+    )
     place: Place
     """Where the file is: paths in it begin at its folder."""
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.pipeline.spec.entries import entry
+from penstock.pipeline.spec.entries import Placed, Shape, entry
 from penstock.pipeline.spec.formats import Format
 
 JSON = Format(format="json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _From:
+class _From(Placed):
     source: str = entry(
-        "The view that is written; the last one, if not given.", default="", name="from"
+        "The view that is written; the last one, if not given.",
+        default="",
+        name="from",
+        shape=Shape.VIEW,
     )
 
 
@@ -36,7 +39,7 @@ class TopicSink(_From):
         choices=("exactly-once", "at-least-once"),
     )
     options: Mapping[str, str] = entry(
-        "Settings of the producer, by librdkafka's names.", default={}
+        "Settings of the producer, by librdkafka's names.", default={}, secret=True
     )
 
 
@@ -53,7 +56,7 @@ class ParquetSink(_From):
     compression: str = entry(
         "How files are packed.", default="zstd", choices=("none", "snappy", "zstd", "lz4", "gzip")
     )
-    file_bytes: str = entry("About how large a file should be.", default="128m")
+    file_bytes: str = entry("About how large a file should be.", default="128m", shape=Shape.SIZE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,7 @@ class IcebergSink(_From):
 class JdbcSink(_From):
     """A table of a database."""
 
-    jdbc: str = entry("The address.", example="jdbc:postgresql://localhost/shop")
+    jdbc: str = entry("The address.", example="jdbc:postgresql://localhost/shop", shape=Shape.JDBC)
     table: str = entry("The table; created if it is not there.")
     user: str = entry("Who connects.", default="")
     password: str = entry(
@@ -100,14 +103,14 @@ class JdbcSink(_From):
         "The columns that make a row the same: such a row is replaced.", default=()
     )
     order_by: str = entry("Which of several rows of a key in one batch is the newest.", default="")
-    options: Mapping[str, str] = entry("Further properties of the driver.", default={})
+    options: Mapping[str, str] = entry("Further properties of the driver.", default={}, secret=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSink(_From):
     """The terminal."""
 
-    console: int = entry("How many rows of a batch are shown.")
+    console: int = entry("How many rows of a batch are shown.", example="20", least=1)
     format: str = entry("How.", default="table", choices=("table", "json"))
 
 
@@ -115,8 +118,10 @@ class ConsoleSink(_From):
 class PythonSink(_From):
     """A function that is given each batch, as a DataFrame, and its number."""
 
-    python: str = entry("The file and the function.", example="deliver.py:send")
-    options: Mapping[str, str] = entry("Keyword arguments of the function.", default={})
+    python: str = entry("The file and the function.", example="deliver.py:send", shape=Shape.PYTHON)
+    options: Mapping[str, str] = entry(
+        "Keyword arguments of the function.", default={}, secret=True
+    )
 
 
 Sink = TopicSink | ParquetSink | IcebergSink | JdbcSink | ConsoleSink | PythonSink

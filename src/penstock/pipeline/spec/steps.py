@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.pipeline.problem import Place
-from penstock.pipeline.spec.entries import entry
+from penstock.pipeline.spec.entries import Placed, Shape, entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
+class _View(Placed):
     """What every step has."""
 
-    view: str = entry("What the result is called.", default="", name="as")
+    view: str = entry("What the result is called.", default="", name="as", shape=Shape.VIEW)
     source: str = entry(
-        "The view that is read; the result before this one, if not given.", default="", name="from"
+        "The view that is read; the result before this one, if not given.",
+        default="",
+        name="from",
+        shape=Shape.VIEW,
     )
-    place: Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class RouteStep(_View):
     """Rows divided into views by conditions; the first that holds takes the row."""
 
     route: Mapping[str, str] = entry(
-        "View: condition.", example="{errors: status >= 500, rest: 'true'}"
+        "View: condition.", example="{errors: status >= 500, rest: 'true'}", names=Shape.VIEW
     )
 
 
@@ -100,7 +101,9 @@ class DeduplicateStep(_View):
 
     deduplicate: tuple[str, ...] = entry("The columns that make a row the same.")
     watermark: str = entry(
-        "The column of event time and how late a row may be, if not set before.", default=""
+        "The column of event time and how late a row may be, if not set before.",
+        default="",
+        shape=Shape.WATERMARK,
     )
 
 
@@ -109,7 +112,9 @@ class WindowStep(_View):
     """Aggregates over windows of event time."""
 
     window: str = entry(
-        "The length of a window, and of a slide if they overlap.", example="5 minutes / 1 minute"
+        "The length of a window, and of a slide if they overlap.",
+        example="5 minutes / 1 minute",
+        shape=Shape.WINDOW,
     )
     on: str = entry("The column of event time.")
     aggregate: Mapping[str, str] = entry(
@@ -117,10 +122,15 @@ class WindowStep(_View):
     )
     by: tuple[str, ...] = entry("Further columns to group by.", default=())
     watermark: str = entry(
-        "How late a row may be, if not set before.", default="", example="10 minutes"
+        "How late a row may be, if not set before.",
+        default="",
+        example="10 minutes",
+        shape=Shape.DURATION,
     )
     session: str = entry(
-        "Close a window after this much silence instead; `window` is then `session`.", default=""
+        "Close a window after this much silence instead; `window` is then `session`.",
+        default="",
+        shape=Shape.DURATION,
     )
     emit: str = entry(
         "When a window is written: once, when it is closed, or at each change.",
@@ -133,7 +143,7 @@ class WindowStep(_View):
 class JoinStep(_View):
     """Two streams, or a stream and a table."""
 
-    join: str = entry("The other side: a view, or a table given by `table`.")
+    join: str = entry("The other side: a view, or a table given by `table`.", shape=Shape.VIEW)
     condition: str = entry(
         "When rows belong together, in SQL; sides are called by their names.", name="on"
     )
@@ -145,15 +155,21 @@ class JoinStep(_View):
         "`parquet:PATH`, `csv:PATH`, `json:PATH`, `iceberg:NAME` or `jdbc:NAME`.",
         default="",
     )
-    schema: str = entry("The schema of such a table's values.", default="")
-    refresh: str = entry("How long a table is used before it is read again.", default="1 minute")
+    schema: str = entry("The schema of such a table's values.", default="", shape=Shape.SCHEMA)
+    refresh: str = entry(
+        "How long a table is used before it is read again.",
+        default="1 minute",
+        shape=Shape.DURATION,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonStep(_View):
     """A function from DataFrame to DataFrame, from a file beside the pipeline."""
 
-    python: str = entry("The file and the function.", example="transforms.py:enrich")
+    python: str = entry(
+        "The file and the function.", example="transforms.py:enrich", shape=Shape.PYTHON
+    )
     options: Mapping[str, str] = entry("Keyword arguments of the function.", default={})
 
 
@@ -161,7 +177,9 @@ class PythonStep(_View):
 class StatefulStep(_View):
     """A StatefulProcessor (transformWithState), from a file beside the pipeline."""
 
-    stateful: str = entry("The file and the class.", example="sessions.py:Sessions")
+    stateful: str = entry(
+        "The file and the class.", example="sessions.py:Sessions", shape=Shape.PYTHON
+    )
     by: tuple[str, ...] = entry("The columns that state is kept by.")
     schema: str = entry("The columns that it gives, as Spark's DDL.")
     time_mode: str = entry(
