@@ -1,0 +1,56 @@
+"""Values that are JSON objects."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.pipeline.context import Context
+from penstock.pipeline.formats import fields
+from penstock.pipeline.formats.decoded import Decoded
+from penstock.pipeline.formats.schema import columns_of
+from penstock.pipeline.formats.text import NOT_TEXT
+from penstock.pipeline.spec.formats import Format
+
+
+def decode_json(context: Context, raw: Column, form: Format) -> Decoded:
+    """One object per value. Fields that the schema does not name are ignored."""
+    columns = columns_of(context, form)
+    text = raw.cast("string")
+    wide = StructType([*fields.nullable(columns), StructField(fields.CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": fields.CORRUPT}
+    value = f.from_json(text, wide, options)
+    bare = f.trim(f.translate(text, "\t\r\n", "   "))
+    reason = (
+        f.when(raw.isNull(), None)
+        .when(~f.is_valid_utf8(text), NOT_TEXT)
+        .when(value.isNull(), "it is empty")
+        # Spark would take the first object of an array, or of a sequence, and forget the rest.
+        .when(~bare.startswith("{") | ~bare.endswith("}"), _not_an_object(bare))
+        .when(value.getField(fields.CORRUPT).isNotNull(), _blame(text, value, columns))
+        .otherwise(fields.missing_field(value, columns))
+    )
+    return Decoded(value, reason, columns)
+
+
+def _not_an_object(bare: Column) -> Column:
+    return (
+        f.when(bare == "", "it is empty")
+        .when(bare.startswith("["), "it is a JSON array, not an object")
+        .when(
+            bare.startswith("{"),
+            "it is not JSON: something follows the object, or its end is missing",
+        )
+        .otherwise("it is not a JSON object")
+    )
+
+
+def _blame(text: Column, value: Column, columns: StructType) -> Column:
+    """Why Spark could not parse it. Only bad records pay for the second look."""
+    strings = f.from_json(text, fields.as_strings(columns), {"mode": "PERMISSIVE"})
+    return f.coalesce(
+        f.when(f.try_parse_json(text).isNull(), "it is not JSON"),
+        fields.misfit(value, strings, columns),
+        f.lit("it does not fit the schema"),
+    )

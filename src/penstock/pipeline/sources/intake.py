@@ -1,0 +1,150 @@
+"""From raw records to a view: columns for those that can be read, a way out for the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.pipeline.context import Context
+from penstock.pipeline.problem import Problem
+from penstock.pipeline.views import ORIGIN, ORIGIN_TYPE, View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.pipeline.formats.decoded import Decoded
+
+OBSERVED = "penstock_errors"
+"""The metric that counts records which were left out: its column is `bad`."""
+
+BAD_RECORD = "penstock: bad record"
+"""How the message begins that stops a pipeline because of a record."""
+
+
+def origin(source: str, **known: Column) -> Column:
+    """What a record was made of: what is not given is null."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType, _parse_datatype_string
+
+    kind = _parse_datatype_string(ORIGIN_TYPE)
+    assert isinstance(kind, StructType)
+    parts = {"source": f.lit(source), **known}
+    return f.struct(
+        *(parts.get(each.name, f.lit(None)).cast(each.dataType).alias(each.name) for each in kind)
+    )
+
+
+def take_in(
+    context: Context,
+    name: str,
+    raw: DataFrame,
+    decoded: Mapping[str, Decoded],
+    kept: Mapping[str, Column],
+    watermark: str = "",
+) -> View:
+    """A view of the source `name`.
+
+    `raw` has a column `_origin`. `decoded` says how columns are read: under the name `""` stands
+    the payload, whose fields become columns of their own. `kept` are further columns.
+    """
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    read = raw.select(
+        *(each.value.alias(_hidden(column)) for column, each in decoded.items()),
+        _reason(decoded).alias("_reason"),
+        *(column.alias(each) for each, column in kept.items()),
+        f.col(ORIGIN),
+    )
+    columns: list[Column] = []
+    for column, each in decoded.items():
+        if column:
+            columns.append(f.col(_hidden(column)).alias(column))
+        elif isinstance(each.kind, StructType):
+            columns += [
+                f.col(_hidden("")).getField(field.name).alias(field.name) for field in each.kind
+            ]
+        else:
+            columns.append(f.col(_hidden("")).alias("value"))
+    columns += [f.col(each) for each in (*kept, ORIGIN)]
+    policy = context.pipeline.on_error.policy
+    errors: tuple[DataFrame, ...] = ()
+    # A condition that is not deterministic stays above the projection: pushed below it, every
+    # record would be parsed twice, once for the condition and once for its columns.
+    good = f.col("_reason").isNull() & (f.rand(0) >= 0)
+    if policy == "dlq":
+        errors = (
+            read.where(f.col("_reason").isNotNull() & (f.rand(0) >= 0)).select(
+                f.col("_reason").alias("reason"), ORIGIN
+            ),
+        )
+        rows = read.where(good)
+    elif policy == "drop":
+        bad = f.count_if(f.col("_reason").isNotNull()).alias("bad")
+        rows = read.observe(_metric(context, name), bad).where(good)
+    else:
+        rows = read.where(f.when(good, True).otherwise(f.raise_error(_complaint())))
+    return View(with_watermark(rows.select(*columns), watermark, context), errors)
+
+
+def _hidden(column: str) -> str:
+    return f"_decoded{column}"
+
+
+def _reason(decoded: Mapping[str, Decoded]) -> Column:
+    """What is wrong with a record: the first of what is wrong with its parts."""
+    from pyspark.sql import functions as f
+
+    found = [
+        each.reason if not column else f.concat(f.lit(f"{column.lstrip('_')}: "), each.reason)
+        for column, each in decoded.items()
+    ]
+    return f.coalesce(*found)
+
+
+def _metric(context: Context, name: str) -> str:
+    # Spark wants each name once in a query, and a query may join several sources.
+    return OBSERVED if len(context.pipeline.sources) == 1 else f"{OBSERVED}_{name}"
+
+
+def _complaint() -> Column:
+    """What is said about a record that stops the pipeline: where it stands and what is wrong."""
+    from pyspark.sql import functions as f
+
+    at = f.col(ORIGIN)
+    topic = f.format_string("%s-%s at offset %s", at["topic"], at["partition"], at["offset"])
+    line = f.format_string("%s, line %s", at["file"], at["line"])
+    where = (
+        f.when(at["topic"].isNotNull(), topic)
+        .when(at["line"].isNotNull(), line)
+        .otherwise(f.coalesce(at["file"], at["source"]))
+    )
+    return f.concat(f.lit(f"{BAD_RECORD} in "), where, f.lit(": "), f.col("_reason"))
+
+
+def with_watermark(rows: DataFrame, watermark: str, context: Context) -> DataFrame:
+    """The same rows, with event time: `watermark` is a column and how late a row may be."""
+    if not watermark:
+        return rows
+    column, _, delay = watermark.strip().partition(" ")
+    if not delay:
+        raise Problem(
+            f"the watermark {watermark!r} does not say how late a row may be",
+            "Write the column and a duration, as in `at 10 minutes`.",
+            context.pipeline.place,
+        )
+    if column not in rows.columns:
+        raise Problem(
+            f"the watermark's column {column!r} is not there",
+            f"Known: {', '.join(rows.columns)}.",
+            context.pipeline.place,
+        )
+    kind = dict(rows.dtypes)[column]
+    if kind not in ("timestamp", "timestamp_ntz"):
+        raise Problem(
+            f"the watermark's column {column!r} is of type {kind}, not a timestamp",
+            "Give it the type timestamp in the schema.",
+            context.pipeline.place,
+        )
+    return rows.withWatermark(column, delay.strip())
