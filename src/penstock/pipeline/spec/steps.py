@@ -33,6 +33,12 @@ class SqlStep(_View):
         "The statement; `{}` stands for the view before.",
         example="SELECT * FROM orders WHERE amount > 0",
     )
+    emit: str = entry(
+        "When groups are written, if it aggregates: once, when the watermark has passed them, or "
+        "at each change.",
+        default="final",
+        choices=("final", "update"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,14 +158,30 @@ class JoinStep(_View):
     )
     table: str = entry(
         "What the other side is, when it is a table: `topic:NAME` (the newest record of each key), "
-        "`parquet:PATH`, `csv:PATH`, `json:PATH`, `iceberg:NAME` or `jdbc:NAME`.",
+        "`parquet:PATH`, `csv:PATH`, `json:PATH`, `iceberg:NAME`, or the address of a database "
+        "(`jdbc:postgresql://localhost/shop`, with `options: {dbtable: customers}`).",
         default="",
+        example="topic:customers",
     )
-    schema: str = entry("The schema of such a table's values.", default="", shape=Shape.SCHEMA)
+    schema: str = entry(
+        "The schema of such a table. The values of a topic are JSON then, or what a schema file "
+        "says; without it they are text.",
+        default="",
+        shape=Shape.SCHEMA,
+    )
+    warehouse: str = entry(
+        "The folder that holds Iceberg's tables, where no catalog is configured.", default=""
+    )
     refresh: str = entry(
         "How long a table is used before it is read again.",
         default="1 minute",
         shape=Shape.DURATION,
+    )
+    options: Mapping[str, str] = entry(
+        "Further options of Spark's reader for the table: `dbtable`, `user` and `password` of a "
+        "database.",
+        default={},
+        secret=True,
     )
 
 
@@ -171,6 +193,12 @@ class PythonStep(_View):
         "The file and the function.", example="transforms.py:enrich", shape=Shape.PYTHON
     )
     options: Mapping[str, str] = entry("Keyword arguments of the function.", default={})
+    emit: str = entry(
+        "When groups are written, if it aggregates: once, when the watermark has passed them, or "
+        "at each change.",
+        default="final",
+        choices=("final", "update"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
