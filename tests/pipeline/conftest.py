@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.testing import Broker
-from tests.pipeline.postgres import postgres as postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,21 +23,27 @@ def pipeline_broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One Spark session on this machine, with all jars: it takes seconds to start."""
+    """One Spark session on this machine, with all jars: it takes seconds to start.
+
+    `lake` is an Iceberg catalog.
+    """
     from penstock.pipeline.problem import Problem
-    from penstock.pipeline.spark.jars import PINNED
     from penstock.pipeline.spark.session import open_session
 
     folder = tmp_path_factory.mktemp("spark")
+    lake = "spark.sql.catalog.lake"
     try:
         session = open_session(
             "tests",
             master="local[2]",
             settings={
+                "spark.driver.memory": "1g",
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.sql.streaming.stopTimeout": "30s",
+                lake: "org.apache.iceberg.spark.SparkCatalog",
+                f"{lake}.type": "hadoop",
+                f"{lake}.warehouse": str(folder / "lake"),
             },
-            needs=frozenset(PINNED),
+            needs=frozenset({"avro", "iceberg", "postgresql"}),
             log=folder / "spark.log",
         )
     except Problem as missing:

