@@ -19,7 +19,7 @@ from penstock.pipeline.spec.keys import (
     kinds_of,
     one_of_keys,
 )
-from penstock.pipeline.spec.nodes import Keyed, Listed, Node, Scalar
+from penstock.pipeline.spec.nodes import NULL_WORDS, Keyed, Listed, Node, Scalar
 from penstock.pipeline.spec.shapes import Misshapen, shaped
 from penstock.pipeline.spec.variables import Variables
 
@@ -172,6 +172,9 @@ class Binder:
                 shaped(key.names, name.text, self._folder)
             except Misshapen as wrong:
                 self._note(spot, f"{wrong.expected} is wanted as the key", wrong.advice)
+            if kind is str and isinstance(value, Scalar) and value.text in NULL_WORDS:
+                # An expression of SQL, or a way to mask.
+                value = Scalar(value.line, value.text, plain=False)
             values[name.text] = self._value(key, kind, value, spot)
         return WRONG if WRONG in values.values() else values
 

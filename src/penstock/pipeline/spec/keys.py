@@ -31,11 +31,11 @@ class Key:
 
 @cache
 def keys_of(part: Any) -> Mapping[str, Key]:
-    """The keys of a part of the file by their names, those that tell its kind first."""
+    """The keys of a part of the file by their names: its own first, then what others have too."""
     types = get_type_hints(part)
-    found = {key.name: key for each in fields(part) if (key := _key(each, types[each.name]))}
-    first = markers_of(part)
-    return {name: found[name] for name in [*first, *(each for each in found if each not in first)]}
+    ordered = sorted(fields(part), key=lambda each: each.name not in part.__annotations__)
+    found = [_key(each, types[each.name]) for each in ordered]
+    return {key.name: key for key in found if key}
 
 
 @cache

@@ -69,7 +69,7 @@ class OnError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """One file."""
+    """A pipeline: what is read, what happens to it, and where it goes."""
 
     name: str = entry(
         "What the pipeline is called: in its group, its checkpoint, its metrics. Letters, digits, "

@@ -21,6 +21,9 @@ NODES_MAX = 20_000
 """Counted as if every alias were written out: small files can stand for huge ones."""
 
 
+NULL_WORDS = ("null", "Null", "NULL")
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """A single value, as it is written."""
@@ -32,7 +35,7 @@ class Scalar:
 
     @property
     def is_nothing(self) -> bool:
-        return self.plain and self.text in ("", "~", "null", "Null", "NULL")
+        return self.plain and self.text in ("", "~", *NULL_WORDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,12 @@ from penstock.pipeline.spec.references import References
 from penstock.pipeline.spec.variables import Variables
 
 
-def read_pipeline(path: str | os.PathLike[str], environment: Mapping[str, str]) -> Pipeline:
+def read_pipeline(
+    path: str | os.PathLike[str], environment: Mapping[str, str] | None = None
+) -> Pipeline:
     """The pipeline that a file describes, checked as far as one can without Spark.
 
+    Variables come from `environment`; from that of this process, if it is not given.
     `Problems` tells of everything that is wrong with it. Nothing is imported and nothing is run.
     """
     file = os.fspath(path)
@@ -33,7 +36,7 @@ def read_pipeline(path: str | os.PathLike[str], environment: Mapping[str, str]) 
                 ),
             )
         ) from None
-    return pipeline_of(file, content, environment)
+    return pipeline_of(file, content, os.environ if environment is None else environment)
 
 
 def pipeline_of(file: str, content: bytes, environment: Mapping[str, str]) -> Pipeline:

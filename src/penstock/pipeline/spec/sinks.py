@@ -111,7 +111,7 @@ class ConsoleSink(_From):
     """The terminal."""
 
     console: int = entry("How many rows of a batch are shown.", example="20", least=1)
-    format: str = entry("How.", default="table", choices=("table", "json"))
+    format: str = entry("How rows are shown.", default="table", choices=("table", "json"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
