@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from penstock.cli.failure import say
+from penstock.cli.options import Output, pairs_of
+from penstock.cli.output import Shape
+
+if TYPE_CHECKING:
+    from penstock.pipeline.running.status import PipelineStatus
+
+MASTER_DEFAULT = "local[*]"
 
 
 def run(
@@ -12,12 +22,73 @@ def run(
         str, typer.Argument(metavar="FILE|FOLDER", help="A pipeline file, or a folder of them.")
     ],
     master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="Where Spark runs.")
-    ] = "local[*]",
-    once: Annotated[bool, typer.Option("--once", help="Take what is there now, and end.")] = False,
+        str,
+        typer.Option(
+            "--master",
+            "-m",
+            metavar="URL",
+            envvar="PENSTOCK_MASTER",
+            show_envvar=True,
+            help="Where Spark runs: this machine, or a cluster such as spark://HOST:7077.",
+        ),
+    ] = MASTER_DEFAULT,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Take what is there now and end, whatever the trigger says."),
+    ] = False,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; repeatable."),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve metrics for Prometheus on this machine; 0 takes a free port.",
+        ),
+    ] = None,
+    output: Output = Shape.TABLE,
 ) -> None:
-    """Run a pipeline, or every pipeline of a folder."""
+    """Run a pipeline, or every pipeline of a folder.
+
+    A terminal shows a live status, or a bar if the end is known; elsewhere a line is written now
+    and then, and with -o json each status is a line of JSON. Ctrl-C or SIGTERM stops after the
+    batch in hand, a second one at once. A folder's pipelines run as processes of their own, and
+    are started again when they fail.
+    """
+    settings = pairs_of(conf, "--conf")
+    if os.path.isdir(file):
+        from penstock.cli.pipeline_folder import run_folder
+
+        run_folder(file, master, settings, once=once, metrics_port=metrics_port, shape=output)
+        return
+    from penstock.cli.pipeline_show import show_for
+    from penstock.pipeline.running.metrics import MetricsServer
     from penstock.pipeline.running.run import run_pipeline
+    from penstock.pipeline.running.signals import SignalledStop
     from penstock.pipeline.spec.read import read_pipeline
 
-    run_pipeline(read_pipeline(file), master=master, once=once)
+    stop = SignalledStop()
+    stop.listen()
+    pipeline = read_pipeline(file, os.environ)
+    known: dict[str, PipelineStatus] = {}
+    server = None if metrics_port is None else MetricsServer(metrics_port, known.values)
+    if server is not None:
+        say(f"metrics are on http://127.0.0.1:{server.port}/metrics")
+    show = show_for(output, bounded=once or pipeline.trigger.available_now)
+
+    def told(status: PipelineStatus) -> None:
+        known[status.pipeline] = status
+        show([status])
+
+    try:
+        run_pipeline(
+            pipeline, master=master, once=once, settings=settings, listener=told, stop=stop
+        )
+    finally:
+        show.close()
+        if server is not None:
+            server.close()

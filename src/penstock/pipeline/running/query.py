@@ -7,14 +7,15 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from penstock.pipeline.assembly import SINKS, Query
+from penstock.pipeline.assembly import DEAD_LETTERS, SINKS, Query
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
+from penstock.pipeline.running.status import ERRORS
 from penstock.pipeline.spec.sinks import TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 LOOK_SECONDS = 0.05
 """How often to look whether a batch has ended, while waiting for it."""
@@ -48,6 +49,11 @@ class RunningQuery:
         self._streaming = writer.option(
             "checkpointLocation", self._context.checkpoint.folder(self.name)
         ).start()
+
+    @property
+    def started(self) -> bool:
+        """Whether it was started at all."""
+        return self._streaming is not None
 
     @property
     def active(self) -> bool:
@@ -98,11 +104,19 @@ class RunningQuery:
         trigger = self._context.pipeline.trigger
         if trigger.real_time and not once:
             return self._real_time_writer(trigger.real_time)
-        writer = self._query.view.rows.writeStream.outputMode(self._query.view.mode)
+        writer = self._rows().writeStream.outputMode(self._query.view.mode)
         writer = writer.foreachBatch(self._write)
         if once or trigger.available_now:
             return writer.trigger(availableNow=True)
         return writer.trigger(processingTime=trigger.every or "0 seconds")
+
+    def _rows(self) -> DataFrame:
+        if self.name != DEAD_LETTERS:
+            return self._query.view.rows
+        from pyspark.sql import functions as f
+
+        # What this query reads is every record; what it writes are the bad ones.
+        return self._query.view.rows.observe(ERRORS, f.count(f.lit(1)).alias("bad"))
 
     def _real_time_writer(self, interval: str) -> DataStreamWriter:
         """Spark's own sink: in this mode there are no batches that we could write."""

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from penstock.pipeline.assembly import assemble
+from penstock.pipeline.assembly import SINKS, SOURCES, STEPS, assemble
 from penstock.pipeline.checkpoint import open_checkpoint
 from penstock.pipeline.context import Context
-from penstock.pipeline.running.needs import needed_jars, python_files
+from penstock.pipeline.running.faults import problem_of
 from penstock.pipeline.running.query import RunningQuery
+from penstock.pipeline.running.registry import Claim, Entry
+from penstock.pipeline.running.retry import Retries
+from penstock.pipeline.running.signals import SignalledStop, Stop
+from penstock.pipeline.running.status import (
+    DONE,
+    FAILED,
+    RETRYING,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    PipelineStatus,
+)
+from penstock.pipeline.running.watch import Listener, Watch
 from penstock.pipeline.spark.session import open_session
 from penstock.pipeline.spec.model import Pipeline
+from penstock.pipeline.spec.needs import needs_of, python_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_SECONDS = 0.2
 GRACE_SECONDS = 60.0
+"""How long a batch in hand may take after somebody has asked to stop."""
+
+WATCHED = {"spark.sql.streaming.noDataProgressEventInterval": "1000"}
+"""Spark reports every second, batch or no batch: who is idle has a lag, too."""
 
 
 def run_pipeline(
@@ -28,41 +50,144 @@ def run_pipeline(
     once: bool = False,
     settings: Mapping[str, str] | None = None,
     session: SparkSession | None = None,
-) -> None:
-    """Run a pipeline until it ends: never, unless `once` or its trigger say so, or it is stopped.
+    listener: Listener | None = None,
+    stop: Stop | None = None,
+) -> PipelineStatus:
+    """Run a pipeline until it ends: never, unless `once` or its trigger say so, or `stop` does.
 
     `once` takes what is there now and ends. `settings` are Spark's and win over the file's. A
-    `session` that is given is used and left open.
+    `session` that is given is used and left open. `listener` is told the status after each batch
+    and each second. Whatever goes wrong is raised as a `Problem`.
     """
-    checkpoint = open_checkpoint(pipeline)
-    spark = session or open_session(
+    claim = Claim(pipeline)
+    watch = Watch(pipeline, claim.entry, listener)
+    stop = stop or Stop()
+    try:
+        watch.turn(STARTING)
+        with _session(pipeline, claim.entry, master, settings, session) as spark:
+            if isinstance(stop, SignalledStop):
+                stop.listen()  # PySpark has just taken Ctrl-C for itself
+            _Run(Context(spark, pipeline, open_checkpoint(pipeline)), watch, stop, once).work()
+    except Exception as fault:
+        problem = problem_of(fault, pipeline, claim.entry.log)
+        watch.turn(FAILED, problem.what)
+        if problem is fault:
+            raise
+        raise problem from fault
+    finally:
+        watch.close()
+        claim.release()
+    watch.turn(STOPPED if stop.asked.is_set() else DONE)
+    return watch.status
+
+
+@contextmanager
+def _session(
+    pipeline: Pipeline,
+    entry: Entry,
+    master: str,
+    settings: Mapping[str, str] | None,
+    given: SparkSession | None,
+) -> Iterator[SparkSession]:
+    if given is not None:
+        yield given
+        return
+    # Java takes seconds to start, on a core of its own: Python loads what comes next meanwhile.
+    threading.Thread(target=_load, args=(pipeline,), daemon=True).start()
+    spark = open_session(
         pipeline.name,
         master=master,
-        settings={**pipeline.spark, **(settings or {})},
-        needs=needed_jars(pipeline),
+        settings={**WATCHED, **pipeline.spark, **(settings or {})},
+        needs=needs_of(pipeline),
         py_files=python_files(pipeline),
+        log=entry.log,
     )
     try:
-        context = Context(spark, pipeline, checkpoint)
-        running = [RunningQuery(context, query) for query in assemble(context)]
-        for each in running:
-            each.start(once=once)
-        _watch(running)
+        yield spark
     finally:
-        if session is None:
-            spark.stop()
+        spark.stop()
 
 
-def _watch(running: list[RunningQuery]) -> None:
-    try:
-        while any(each.active for each in running):
-            for each in running:
-                if not each.active and (failed := each.exception()):
-                    raise failed
-            time.sleep(LOOK_SECONDS)
-        for each in running:
-            if failed := each.exception():
-                raise failed
-    finally:
-        for each in running:
-            each.stop(time.monotonic() + GRACE_SECONDS)
+def _load(pipeline: Pipeline) -> None:
+    """Import the modules that the pipeline's parts are in."""
+    for table, parts in (
+        (SOURCES, pipeline.sources.values()),
+        (STEPS, pipeline.steps),
+        (SINKS, pipeline.sinks.values()),
+    ):
+        for part in parts:
+            try:
+                importlib.import_module(table[type(part)])
+            except ImportError:
+                return  # assembly meets it again, and tells
+
+
+class _Run:
+    """The queries of a pipeline, from their start to their end."""
+
+    def __init__(self, context: Context, watch: Watch, stop: Stop, once: bool) -> None:
+        self._context = context
+        self._watch = watch
+        self._stop = stop
+        self._once = once
+        self._queries: list[RunningQuery] = []
+        self._retries: dict[str, Retries] = {}
+
+    def work(self) -> None:
+        """Start all queries and see them through."""
+        on_error = self._context.pipeline.on_error
+        attempts = on_error.attempts if on_error.policy == "retry" else 0
+        for query in assemble(self._context):
+            running = RunningQuery(self._context, query)
+            self._queries.append(running)
+            self._retries[running.name] = Retries(attempts)
+            self._watch.add(running)
+        try:
+            for running in self._queries:
+                if self._stop.asked.is_set():
+                    return
+                running.start(once=self._once)
+            self._watch.turn(RUNNING)
+            while self._go_on():
+                self._stop.asked.wait(LOOK_SECONDS)
+        finally:
+            self._end()
+
+    def _go_on(self) -> bool:
+        """One look at everything; whether there will be more to see."""
+        self._watch.look(self._queries)
+        if self._stop.asked.is_set():
+            return False
+        waiting = [each for each in self._queries if not each.active and self._mend(each)]
+        if not waiting and self._watch.status.state == RETRYING:
+            self._watch.turn(RUNNING)
+        return bool(waiting) or any(each.active for each in self._queries)
+
+    def _mend(self, query: RunningQuery) -> bool:
+        """Whether a query that has ended will be, or was, started again. Raises if it may not."""
+        fault = query.exception()
+        if fault is None:
+            return False
+        retries = self._retries[query.name]
+        problem = problem_of(fault, self._context.pipeline)
+        now = time.monotonic()
+        if not retries.waiting:
+            batch = self._watch.status.queries[query.name].batch
+            if not retries.may_go_on(batch, now):
+                raise fault
+            self._watch.status.restarts += 1
+            self._watch.turn(RETRYING, f"{problem.what}; {retries}")
+        if retries.due(now):
+            query.start(once=self._once)
+        return True
+
+    def _end(self) -> None:
+        if self._stop.asked.is_set():
+            self._watch.turn(STOPPING, "after the batch in hand")
+        started = [each for each in self._queries if each.started]
+        for each in started:
+            each.close()
+        deadline = time.monotonic() + GRACE_SECONDS
+        for each in started:
+            each.stop(deadline)
+        self._watch.look(started)

@@ -1,0 +1,38 @@
+"""Being asked to stop: by Ctrl-C, by SIGTERM, or by whoever started the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """The wish to stop. The first one lets the batch in hand finish; a second one does not."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    def ask(self) -> None:
+        """Stop after the batch in hand."""
+        self.asked.set()
+
+
+class SignalledStop(Stop):
+    """A wish to stop that signals make."""
+
+    def listen(self) -> None:
+        """Take over the signals; again if somebody else did meanwhile, as PySpark does."""
+        for each in SIGNALS:
+            signal.signal(each, self._take)
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        # Nothing is raised here: an exception in the middle of a call to the JVM would break the
+        # connection that the call is on, and with it the orderly end.
+        if self.asked.is_set():
+            # Java ends when our end of its pipe is closed; nothing that counts is only in memory.
+            os._exit(128 + number)
+        self.asked.set()
