@@ -20,6 +20,7 @@ from penstock.pipeline.spec.keys import (
     one_of_keys,
 )
 from penstock.pipeline.spec.nodes import NULL_WORDS, Keyed, Listed, Node, Scalar
+from penstock.pipeline.spec.rules import breaches
 from penstock.pipeline.spec.shapes import Misshapen, shaped
 from penstock.pipeline.spec.variables import Variables
 
@@ -93,7 +94,12 @@ class Binder:
         self._check_presence(kind, node, place)
         if len(self.problems) > noted:
             return WRONG
-        return kind(**given, **_placed(kind, place))
+        made = kind(**given, **_placed(kind, place))
+        lines = {name.text: name.line for name, _ in node.pairs}
+        for breach in breaches(made):
+            spot = _below(place, breach.key, lines.get(breach.key, place.line))
+            self._note(spot, breach.what, breach.advice)
+        return WRONG if len(self.problems) > noted else made
 
     def _unknown_key(self, name: str, keys: Iterable[str], spot: Place) -> None:
         valid = list(keys)

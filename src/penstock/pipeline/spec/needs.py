@@ -58,19 +58,21 @@ def _needs(part: Part) -> Iterator[str]:
     if isinstance(part, JdbcSource | JdbcSink):
         yield from (need for start, need in DRIVERS.items() if part.jdbc.startswith(start))
     if isinstance(part, JoinStep):
-        yield from _table_needs(part.table)
+        yield from _table_needs(part)
     if any(each.format == "avro" for each in _formats(part)):
         yield "avro"
 
 
-def _table_needs(table: str) -> Iterator[str]:
-    kind = table.partition(":")[0]
+def _table_needs(step: JoinStep) -> Iterator[str]:
+    kind = step.table.partition(":")[0]
     if kind == "topic":
         yield "kafka"
     elif kind == "iceberg":
         yield "iceberg"
     elif kind == "jdbc":
-        yield from (need for start, need in DRIVERS.items() if table.startswith(start))
+        yield from (need for start, need in DRIVERS.items() if step.table.startswith(start))
+    if step.schema.endswith(".avsc"):
+        yield "avro"
 
 
 def _formats(part: Part) -> Iterator[Format]:
