@@ -69,6 +69,11 @@ class FileSource(Placed):
         default=False,
     )
     batch_bytes_max: str = entry("At most so much in one batch.", default="64m", shape=Shape.SIZE)
+    data_loss: str = entry(
+        "What to do when lines of a growing file are gone before they were delivered.",
+        default="fail",
+        choices=("fail", "continue"),
+    )
     watermark: str = entry(
         "The column of event time and how late a row may be.", default="", shape=Shape.WATERMARK
     )
