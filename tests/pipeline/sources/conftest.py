@@ -17,7 +17,6 @@ from penstock.pipeline.spec.model import OnError, Pipeline, Source, Trigger
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from penstock.pipeline.views import View
 
 
 @pytest.fixture

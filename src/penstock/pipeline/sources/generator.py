@@ -24,7 +24,7 @@ def open_source(context: Context, name: str, spec: GeneratorSource) -> View:
             raise Problem(
                 f"the column {column!r} of {name!r} cannot be made: {str(fault).splitlines()[0]}",
                 "It is an SQL expression over `value`, `timestamp` and the columns before it.",
-                context.pipeline.place,
+                spec.place,
             ) from fault
     made = made.withColumn(ORIGIN, origin(name, offset=f.col("value")))
-    return View(with_watermark(made, spec.watermark, context))
+    return View(with_watermark(made, spec.watermark, spec.place))

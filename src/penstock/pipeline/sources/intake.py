@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.context import Context
-from penstock.pipeline.problem import Problem
+from penstock.pipeline.problem import Place, Problem
+from penstock.pipeline.spec.shapes import split_watermark
 from penstock.pipeline.views import ORIGIN, ORIGIN_TYPE, View
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from penstock.pipeline.formats.decoded import Decoded
+    from penstock.pipeline.spec.sources import FileSource, TopicSource
 
 OBSERVED = "penstock_errors"
 """The metric that counts records which were left out: its column is `bad`."""
@@ -41,7 +43,7 @@ def take_in(
     raw: DataFrame,
     decoded: Mapping[str, Decoded],
     kept: Mapping[str, Column],
-    watermark: str = "",
+    spec: TopicSource | FileSource,
 ) -> View:
     """A view of the source `name`.
 
@@ -85,7 +87,7 @@ def take_in(
         rows = read.observe(_metric(context, name), bad).where(good)
     else:
         rows = read.where(f.when(good, True).otherwise(f.raise_error(_complaint())))
-    return View(with_watermark(rows.select(*columns), watermark, context), errors)
+    return View(with_watermark(rows.select(*columns), spec.watermark, spec.place), errors)
 
 
 def _hidden(column: str) -> str:
@@ -123,28 +125,22 @@ def _complaint() -> Column:
     return f.concat(f.lit(f"{BAD_RECORD} in "), where, f.lit(": "), f.col("_reason"))
 
 
-def with_watermark(rows: DataFrame, watermark: str, context: Context) -> DataFrame:
+def with_watermark(rows: DataFrame, watermark: str, place: Place) -> DataFrame:
     """The same rows, with event time: `watermark` is a column and how late a row may be."""
     if not watermark:
         return rows
-    column, _, delay = watermark.strip().partition(" ")
-    if not delay:
-        raise Problem(
-            f"the watermark {watermark!r} does not say how late a row may be",
-            "Write the column and a duration, as in `at 10 minutes`.",
-            context.pipeline.place,
-        )
+    column, late = split_watermark(watermark)
     if column not in rows.columns:
         raise Problem(
             f"the watermark's column {column!r} is not there",
             f"Known: {', '.join(rows.columns)}.",
-            context.pipeline.place,
+            place,
         )
     kind = dict(rows.dtypes)[column]
     if kind not in ("timestamp", "timestamp_ntz"):
         raise Problem(
             f"the watermark's column {column!r} is of type {kind}, not a timestamp",
             "Give it the type timestamp in the schema.",
-            context.pipeline.place,
+            place,
         )
-    return rows.withWatermark(column, delay.strip())
+    return rows.withWatermark(column, late)

@@ -56,7 +56,7 @@ def open_source(context: Context, name: str, spec: TopicSource) -> View:
         "_partition": f.col("partition"),
         "_offset": f.col("offset"),
     }
-    return take_in(context, name, raw, decoded, kept, spec.watermark)
+    return take_in(context, name, raw, decoded, kept, spec)
 
 
 def read_topics(context: Context, spec: TopicSource) -> DataFrame:
@@ -73,7 +73,7 @@ def topic_options(context: Context, spec: TopicSource) -> dict[str, str]:
         "includeHeaders": "true",
         "failOnDataLoss": "true" if spec.data_loss == "fail" else "false",
         **_which(spec),
-        **_start(context, spec),
+        **_start(spec),
     }
     if spec.batch_records_max:
         chosen["maxOffsetsPerTrigger"] = str(spec.batch_records_max)
@@ -86,7 +86,7 @@ def _which(spec: TopicSource) -> dict[str, str]:
     return {"subscribe": ",".join(each.strip() for each in spec.topic.split(","))}
 
 
-def _start(context: Context, spec: TopicSource) -> dict[str, str]:
+def _start(spec: TopicSource) -> dict[str, str]:
     start = spec.start.strip()
     if start in ("earliest", "latest"):
         return {"startingOffsets": start}
@@ -97,7 +97,7 @@ def _start(context: Context, spec: TopicSource) -> dict[str, str]:
             raise Problem(
                 f"the offsets in `from` are not JSON: {fault}",
                 'Write them as {"orders": {"0": 42, "1": -2}}; -2 is earliest, -1 is latest.',
-                context.pipeline.place,
+                spec.place,
             ) from fault
         return {"startingOffsets": start}
     try:
@@ -106,7 +106,7 @@ def _start(context: Context, spec: TopicSource) -> dict[str, str]:
         raise Problem(
             f"`from` is {spec.start!r}, which is no place in a topic",
             "It is earliest, latest, a time such as 2026-11-01T00:00:00Z, or JSON of offsets.",
-            context.pipeline.place,
+            spec.place,
         ) from fault
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
