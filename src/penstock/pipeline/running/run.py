@@ -16,6 +16,7 @@ from penstock.pipeline.running.faults import problem_of
 from penstock.pipeline.running.query import RunningQuery
 from penstock.pipeline.running.registry import Claim, Entry
 from penstock.pipeline.running.retry import Retries
+from penstock.pipeline.running.shape import check_shapes, shape_of
 from penstock.pipeline.running.signals import SignalledStop, Stop
 from penstock.pipeline.running.status import (
     DONE,
@@ -137,7 +138,10 @@ class _Run:
         """Start all queries and see them through."""
         on_error = self._context.pipeline.on_error
         attempts = on_error.attempts if on_error.policy == "retry" else 0
-        for query in assemble(self._context):
+        queries = assemble(self._context)
+        shapes = {query.name: shape_of(query.view.rows) for query in queries}
+        check_shapes(self._context.pipeline, self._context.checkpoint, shapes)
+        for query in queries:
             running = RunningQuery(self._context, query)
             self._queries.append(running)
             self._retries[running.name] = Retries(attempts)

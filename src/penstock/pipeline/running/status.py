@@ -132,18 +132,17 @@ class Gauge:
     def take(self, report: Mapping[str, Any], now: float) -> None:
         """One report of Spark's, as its JSON says it."""
         status = self.status
-        rows = int(report["numInputRows"])
+        rows, passes = _rows_and_passes(report)
         worked = rows > 0 or "addBatch" in report["durationMs"]
         status.batch = int(report["batchId"]) if worked else status.batch
         if worked:
             status.batch_seconds = report["durationMs"].get("triggerExecution", 0) / 1000
+        bad = _observed(report, ERRORS, "bad") // passes
+        status.bad += bad
         if status.name == DEAD_LETTERS:
-            rows = max(0, _observed(report, ERRORS, "bad"))
-            status.bad += rows
-        else:
-            status.bad += _observed(report, ERRORS, "bad")
+            rows = bad  # it reads every record, and writes the bad ones
         status.rows += rows
-        size = _observed(report, BYTES, "bytes")
+        size = _observed(report, BYTES, "bytes") // passes
         if size:
             status.bytes = (status.bytes or 0) + size
         status.state_rows = sum(each["numRowsTotal"] for each in report["stateOperators"])
@@ -175,6 +174,25 @@ class Gauge:
             self.status.offsets = reached
         if lag is not None:
             self.status.lag = lag
+
+
+def _rows_and_passes(report: Mapping[str, Any]) -> tuple[int, int]:
+    """How many rows a batch has, and how often it was read.
+
+    Spark counts what is read, and a sink may go through a batch twice. Offsets tell the truth, but
+    for records that are not there (markers of transactions, what compaction removed).
+    """
+    read = int(report["numInputRows"])
+    there = 0
+    for source in report["sources"]:
+        end = offsets_of(source.get("endOffset"))
+        if not end:
+            return read, 1
+        there += lag_between(offsets_of(source.get("startOffset")), end)
+    if read <= there or not there:
+        return read, 1
+    passes = round(read / there)
+    return read // passes, passes
 
 
 def offsets_of(told: object) -> dict[str, dict[int, int]]:
