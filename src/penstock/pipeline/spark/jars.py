@@ -90,20 +90,6 @@ PINNED: dict[str, tuple[Jar, ...]] = {
             "157963d60ae66d607e09466e8c0cdf8087e9cb20d0159899ffca96bca2528460",
         ),
     ),
-    "delta": (
-        Jar(
-            "io.delta",
-            "delta-spark_2.13",
-            "4.1.0",
-            "9b05d7a82196ee1f1073733a45a2faae59161e52b86ae918fe6742fad6eaf036",
-        ),
-        Jar(
-            "io.delta",
-            "delta-storage",
-            "4.1.0",
-            "6d0520ffcc35b582369f92c23fa24e14a5bb935cf6e31ed7f47c5046ae17cb25",
-        ),
-    ),
 }
 """What a pipeline may need: the jars for it. Every pipeline needs `kafka`."""
 
@@ -112,14 +98,28 @@ ALWAYS = frozenset({"kafka"})
 
 def jars_for(needs: frozenset[str]) -> list[Path]:
     """The files of all jars for these needs, fetched if they are not here yet."""
-    wanted = [jar for need in PINNED if need in needs | ALWAYS for jar in PINNED[need]]
-    folder = os.environ.get(FOLDER_VARIABLE)
-    if folder:
-        return _from_folder(Path(folder), wanted)
-    home = cache_folder() / "jars"
+    wanted = _wanted(needs)
+    if os.environ.get(FOLDER_VARIABLE):
+        return _from_folder(jars_place(), wanted)
+    home = jars_place()
     if missing := _missing(home, wanted):
         _fetch(home, missing)
     return [home / jar.file for jar in wanted]
+
+
+def jars_missing(needs: frozenset[str]) -> list[Jar]:
+    """Those jars for these needs that are not on this machine."""
+    return _missing(jars_place(), _wanted(needs))
+
+
+def jars_place() -> Path:
+    """The folder of the jars: the user's own, or the cache."""
+    own = os.environ.get(FOLDER_VARIABLE)
+    return Path(own) if own else cache_folder() / "jars"
+
+
+def _wanted(needs: frozenset[str]) -> list[Jar]:
+    return [jar for need in PINNED if need in needs | ALWAYS for jar in PINNED[need]]
 
 
 def _missing(home: Path, wanted: Iterable[Jar]) -> list[Jar]:

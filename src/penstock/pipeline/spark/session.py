@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.spark.cache import log_folder
+from penstock.pipeline.spark.classes import class_options
 from penstock.pipeline.spark.jars import jars_for
-from penstock.pipeline.spark.java import find_java
+from penstock.pipeline.spark.java import Java, find_java
 from penstock.pipeline.spark.logs import last_words, write_logging
+from penstock.pipeline.spark.package import package_zip
 from penstock.pipeline.spark.release import check_release
 from penstock.pipeline.spark.settings import chosen_settings, is_secret, local_cores
 
@@ -42,6 +44,7 @@ def open_session(
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    java = find_java()
     log = log or log_folder() / f"{name}.log"
     chosen = chosen_settings(
         name,
@@ -49,17 +52,17 @@ def open_session(
         settings or {},
         jars=jars_for(needs),
         needs=needs,
-        logging=write_logging(log),
+        java_options=f"-Dlog4j2.configurationFile={write_logging(log)} {class_options(java)}",
     )
     _choose_python(master, chosen)
     if SparkContext._gateway is None:
-        _start_java(chosen, log)
+        _start_java(java, chosen, log)
     # The defaults are those of the Java that was started: with the machine's spark-defaults.conf.
     conf = SparkConf().setAll(list(chosen.items()))
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     try:
-        context = SparkContext(conf=conf, pyFiles=[str(each) for each in py_files])
+        context = SparkContext(conf=conf, pyFiles=_travelling(master, py_files))
     except Py4JJavaError as refusal:
         reason = str(refusal.java_exception.getMessage())
         raise Problem(
@@ -67,6 +70,12 @@ def open_session(
             f"its log is {log}",
         ) from None
     return SparkSession(context)
+
+
+def _travelling(master: str, py_files: Sequence[str | Path]) -> list[str]:
+    """The Python files that executors get; those on other machines get Penstock as well."""
+    own = [] if local_cores(master) is not None else [str(package_zip())]
+    return own + [str(each) for each in py_files]
 
 
 def _choose_python(master: str, chosen: Mapping[str, str]) -> None:
@@ -78,13 +87,13 @@ def _choose_python(master: str, chosen: Mapping[str, str]) -> None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def _start_java(chosen: Mapping[str, str], log: Path) -> None:
+def _start_java(java: Java, chosen: Mapping[str, str], log: Path) -> None:
     """Start the Java process that this Python process drives, its output in the log."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ["JAVA_HOME"] = str(java.home)
     if local_cores(chosen["spark.master"]) is not None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Anyone can read a command line: secrets follow through the gateway's own socket.

@@ -23,14 +23,10 @@ _EXTENSIONS = "spark.sql.extensions"
 
 FOR_NEED = {
     "iceberg": {_EXTENSIONS: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
-    "delta": {
-        _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    },
 }
 """What a set of jars wants to be told when the session starts."""
 
-# Both settings are lists: what several parties want is put together, with what goes between.
+# Settings that hold many things: what several parties want is put together.
 _JOINED = {_EXTENSIONS: ",", "spark.jars": ",", "spark.driver.extraJavaOptions": " ", _HIDING: "|"}
 
 MEMORY_MIN_MB = 1024
@@ -51,14 +47,14 @@ def chosen_settings(
     *,
     jars: Sequence[Path],
     needs: frozenset[str],
-    logging: Path,
+    java_options: str,
 ) -> dict[str, str]:
     """All settings of a session: Penstock's, over them the machine's own, over all the user's."""
     chosen = {
         "spark.app.name": name,
         "spark.master": master,
         "spark.jars": ",".join(str(jar) for jar in jars),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        "spark.driver.extraJavaOptions": java_options,
         _HIDING: SECRET,
         **{key: value for key, value in _preferred(master).items() if key not in _machine_keys()},
     }
