@@ -28,6 +28,15 @@ QUOTED_MAX = 60
 NAMED_MAX = 500
 """How many parts, or settings, may stand in one place."""
 
+FLAGS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+"""What YAML itself takes for true and false; `yes` and `on` it does no longer."""
+
+PROBLEMS_MAX = 100
+
+
+class TooMany(Exception):
+    """So many problems that nobody reads on."""
+
 
 class Wrong:
     """What stands where a value could not be made; what is wrong with it is noted."""
@@ -84,14 +93,16 @@ class Binder:
         keys = keys_of(kind)
         noted = len(self.problems)
         given: dict[str, Any] = {}
+        present: set[str] = set()
         for name, value in node.pairs:
             spot = _below(place, name.text, name.line)
             if name.text in keys:
                 key = keys[name.text]
                 given[key.field] = self._value(key, key.type, value, spot)
+                present.add(name.text)
             else:
-                self._unknown_key(name.text, keys, spot)
-        self._check_presence(kind, node, place)
+                present.update(self._unknown_key(name.text, keys, spot))
+        self._check_presence(kind, present, place)
         if len(self.problems) > noted:
             return WRONG
         made = kind(**given, **_placed(kind, place))
@@ -101,14 +112,15 @@ class Binder:
             self._note(spot, breach.what, breach.advice)
         return WRONG if len(self.problems) > noted else made
 
-    def _unknown_key(self, name: str, keys: Iterable[str], spot: Place) -> None:
+    def _unknown_key(self, name: str, keys: Iterable[str], spot: Place) -> list[str]:
+        """Tell of it; give back the key that was meant, if any: it is not missing as well."""
         valid = list(keys)
         near = get_close_matches(name, valid, 1)
         guess = f"Did you mean {near[0]!r}? " if near else ""
         self._note(spot, f"unknown key {_quoted(name)}", f"{guess}Valid here: {', '.join(valid)}.")
+        return near
 
-    def _check_presence(self, kind: type, node: Keyed, place: Place) -> None:
-        present = {key.text for key, _ in node.pairs}
+    def _check_presence(self, kind: type, present: set[str], place: Place) -> None:
         for name, key in keys_of(kind).items():
             if key.required and name not in present:
                 example = f", as in `{name}: {key.example}`" if key.example else ""
@@ -233,9 +245,9 @@ class Binder:
         text = self._expanded(node, place)
         if isinstance(text, Wrong):
             return text
-        if text.lower() not in ("true", "false"):
+        if text not in FLAGS:
             return self._note(place, "this is neither true nor false", "Write `true` or `false`.")
-        return text.lower() == "true"
+        return FLAGS[text]
 
     def _expanded(self, node: Node, place: Place) -> str | Wrong:
         if not isinstance(node, Scalar):
@@ -247,17 +259,19 @@ class Binder:
         try:
             return self._variables.expand(node.text, place)
         except Problem as problem:
-            self.problems.append(problem)
-            return WRONG
+            return self._note(place, problem.what, problem.advice)
 
     def _found(self, key: Key, node: Node) -> str:
         """A value as the file has it: what variables stand for is nobody's business."""
-        if key.secret or not isinstance(node, Scalar):
+        # An address is refused, among other reasons, for the password in it.
+        if key.secret or key.shape is Shape.JDBC or not isinstance(node, Scalar):
             return "the value"
         return _quoted(node.text)
 
     def _note(self, place: Place, what: str, advice: str) -> Wrong:
         self.problems.append(Problem(what, advice, place))
+        if len(self.problems) >= PROBLEMS_MAX:
+            raise TooMany
         return WRONG
 
 

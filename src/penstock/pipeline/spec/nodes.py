@@ -136,7 +136,7 @@ class _Composer:
         line = event.start_mark.line + 1
         node: Node
         if isinstance(event, yaml.ScalarEvent):
-            node = Scalar(line, event.value, plain=event.style is None)
+            node = Scalar(line, event.value, plain=not event.style)
         elif isinstance(event, yaml.SequenceStartEvent):
             node = Listed(line, tuple(self._items(depth)))
         else:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from penstock.pipeline.problem import Place, Problem, Problems
-from penstock.pipeline.spec.binding import Binder
+from penstock.pipeline.spec.binding import Binder, TooMany
 from penstock.pipeline.spec.model import Pipeline
 from penstock.pipeline.spec.nodes import FILE_BYTES_MAX, Keyed, parse
 from penstock.pipeline.spec.references import References
@@ -56,13 +56,16 @@ def pipeline_of(file: str, content: bytes, environment: Mapping[str, str]) -> Pi
     folder = os.path.dirname(os.path.abspath(file))
     variables = Variables(environment, folder)
     binder = Binder(folder, variables)
-    pipeline = binder.part(Pipeline, root, Place(file, root.line))
     references = References(file, variables.expand)
-    references.check(root)
+    try:
+        pipeline = binder.part(Pipeline, root, Place(file, root.line))
+        references.check(root)
+    except TooMany:
+        pass  # the first of them will do
     if problems := binder.problems + references.problems:
         raise Problems(tuple(sorted(problems, key=_line)))
-    assert isinstance(pipeline, Pipeline)
-    return pipeline
+    made: Pipeline = pipeline
+    return made
 
 
 def _line(problem: Problem) -> int:

@@ -138,7 +138,7 @@ def _route_step(step: RouteStep) -> Iterator[Breach]:
 
 def _mask_step(step: MaskStep) -> Iterator[Breach]:
     for column, how in step.mask.items():
-        if how not in MASKS and not re.fullmatch(r"keep-last-\d{1,9}", how):
+        if how not in MASKS and not re.fullmatch(r"keep-last-[0-9]{1,9}", how):
             yield Breach(
                 "mask",
                 f"it is not known how to mask {column!r}",

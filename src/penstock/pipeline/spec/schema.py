@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
+from penstock.pipeline.spec.binding import FLAGS
 from penstock.pipeline.spec.entries import ANYTHING, Shape
 from penstock.pipeline.spec.keys import Key, keys_of, kinds_of, markers_of, one_of_keys
 from penstock.pipeline.spec.model import Pipeline, Sink, Source, Step
@@ -24,8 +25,8 @@ _UNIONS: Mapping[Any, str] = {Source: "Source", Step: "Step", Sink: "Sink"}
 _PATTERNS = {
     Shape.NAME: NAME.pattern,
     Shape.VIEW: VIEW.pattern,
-    Shape.DURATION: r"\s*\d{1,9}\s*[A-Za-z]+(\s+\d{1,9}\s*[A-Za-z]+)*\s*",
-    Shape.SIZE: r"\s*\d{1,12}\s*[BbKkMmGgTt]?([Ii]?[Bb])?\s*",
+    Shape.DURATION: r"\s*[0-9]{1,9}\s*[A-Za-z]+(\s+[0-9]{1,9}\s*[A-Za-z]+)*\s*",
+    Shape.SIZE: r"\s*[0-9]{1,12}\s*[BbKkMmGgTt]?([Ii]?[Bb])?\s*",
     Shape.JDBC: r"jdbc:.*",
     Shape.PYTHON: r".+\.py:\w+",
 }
@@ -75,7 +76,7 @@ def _value(key: Key, kind: Any, parts: dict[str, Schema]) -> Schema:
         written = {"type": "string", "pattern": rf"^[0-9_]+$|{_VARIABLE}"}
         return {"anyOf": [{"type": "integer", "minimum": key.least}, written]}
     if kind is bool:
-        written = {"type": "string", "pattern": rf"^(true|false)$|{_VARIABLE}"}
+        written = {"type": "string", "pattern": rf"^({'|'.join(FLAGS)})$|{_VARIABLE}"}
         return {"anyOf": [{"type": "boolean"}, written]}
     if get_origin(kind) is tuple:
         return _list(key, get_args(kind)[0], parts)

@@ -34,9 +34,9 @@ _SHORT_UNITS = {
     "d": "day",
     "w": "week",
 }
-_SPAN = re.compile(r"(\d{1,9})\s*([A-Za-z]+)")
+_SPAN = re.compile(r"([0-9]{1,9})\s*([A-Za-z]+)")
 _SPANS = re.compile(rf"{_SPAN.pattern}(\s+{_SPAN.pattern})*")
-_SIZE = re.compile(r"(\d{1,12})\s*([bkmgt]?)(i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,12})\s*([bkmgt]?)(i?b)?", re.IGNORECASE)
 _SIZE_SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SCHEMA_FILE = re.compile(r"[^\n]+\.(avsc|proto|desc|json)")
 _PASSWORD_IN_ADDRESS = re.compile(
