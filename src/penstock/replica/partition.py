@@ -37,6 +37,8 @@ INTERNAL_TOPICS = frozenset(
 )
 
 
+_new = tuple.__new__  # a named tuple's own constructor is Python
+
 BYTES_UNCOUNTED = 1 << 62
 """Told to those who wait for bytes when nobody counted them: they look for themselves."""
 
@@ -212,34 +214,34 @@ class Partition:
         head = check_batch(records, 0, len(records), config.message_max_bytes)
         if not isinstance(head, BatchHead):
             return Refused(head)
-        transactional = head.attributes & TRANSACTIONAL
+        # All at once: a named tuple's fields cost more one by one.
+        _, _, _, _, _, attributes, _, _, youngest, producer_id, epoch, sequence, _ = head
+        transactional = attributes & TRANSACTIONAL
         if transactional and guard is NOT_TRANSACTIONAL:
             return Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if head.producer_id >= 0:
+        if producer_id >= 0:
             verdict = log.producers.check(
-                head.producer_id,
-                head.producer_epoch,
-                head.base_sequence,
-                head.last_sequence,
-                transactional != 0,
+                producer_id, epoch, sequence, head.last_sequence, transactional != 0
             )
-            if isinstance(verdict, Duplicate):
-                return Appended(
-                    verdict.base_offset, verdict.last_offset + 1, verdict.timestamp, log.start
-                )
             if verdict is not None:
-                return Refused(verdict)
+                return self._not_fresh(verdict)
         if transactional:
             unverified = self.guards.admit(log.producers, head, guard)
             if unverified is not None:
                 return Refused(unverified) if isinstance(unverified, ErrorCode) else unverified
         append_time = -1
-        if not self._by_head or head.max_timestamp - now > config.timestamp_after_max_ms:
+        if not self._by_head or youngest - now > config.timestamp_after_max_ms:
             looked = self._look_inside(records, head, now)
             if isinstance(looked, Refused):
                 return looked
             records, head, append_time = looked
         return self._write(records, head, now, append_time)
+
+    def _not_fresh(self, verdict: Duplicate | ErrorCode) -> Appended | Refused:
+        if isinstance(verdict, ErrorCode):
+            return Refused(verdict)
+        base, last, timestamp = verdict
+        return Appended(base, last + 1, timestamp, self.log.start)
 
     def _write(
         self, records: memoryview, head: BatchHead, now: int, append_time: int
@@ -247,9 +249,10 @@ class Partition:
         """Put a checked batch at the end of the log, and move on what depends on that."""
         log = self.log
         base = log.end
-        patch_base(records, 0, base, self.leader_epoch)
+        epoch = self.leader_epoch
+        patch_base(records, 0, base, epoch)
         try:
-            log.append(records, head, base, self.leader_epoch, now)
+            log.append(records, head, base, epoch, now)
         except OSError as problem:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"The batch was not written: {problem}")
         end = log.end
@@ -258,7 +261,7 @@ class Partition:
         else:
             self._synced = end
         self._advance(len(records))
-        return Appended(base, end, append_time, log.start)
+        return _new(Appended, (base, end, append_time, log.start))
 
     def append_own(self, batch: bytearray, now: int) -> Appended | Refused:
         """Append a batch that this node made itself: a coordinator's records."""
@@ -380,11 +383,13 @@ class Partition:
     def _advance(self, size: int) -> None:
         """Move the watermark to what every in-sync replica has, `size` bytes on at the most."""
         # Alone in the in-sync set: what this node made as durable as the topic asks is committed.
+        log = self.log
         high = self._synced
-        if high <= self.log.high_watermark:
+        if high <= log.high_watermark:
             return
-        self.log.high_watermark = high
-        if self.log.producers.advance_high_watermark(high):
+        log.high_watermark = high
+        producers = log.producers
+        if producers.unreplicated and producers.advance_high_watermark(high):
             size = BYTES_UNCOUNTED  # a small marker makes all of its transaction readable
         commits = self._commits
         while commits and commits[0][0] <= high:

@@ -37,7 +37,6 @@ _LENGTH = struct.Struct(">i")
 _FIRST = struct.Struct(">ii")  # frame length and correlation id
 _API_KEY = struct.Struct(">h")
 _PRODUCE = int(ApiKey.PRODUCE)
-_PRODUCE_BYTES = _API_KEY.pack(_PRODUCE)
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
 
@@ -78,7 +77,7 @@ class Dispatcher:
         self, connection: Connection, frame: memoryview
     ) -> Reply | asyncio.Future[Reply | None] | None:
         """Answer one request frame."""
-        if self._produces and frame[:2] == _PRODUCE_BYTES:
+        if self._produces and self.may_overlap(frame):
             reply = serve_plain(
                 self._broker,
                 frame,

@@ -31,14 +31,16 @@ VERSIONS = range(9, 14)
 BY_ID_FROM = 13
 
 _HEAD = Struct(">hhih")  # api key, version, correlation id, length of the client id
-_PROLOGUE = Struct(">BBhiB")  # tags, transactional id, acks, timeout, count of topics
+_PROLOGUE = Struct(">BBhiBB")  # tags, transactional id, acks, timeout, count of topics, and a byte
+_TOPIC_AT = 9  # in the prologue: the last byte is the length of a name, or the first of an id
 _INDEX = Struct(">i")
-_EPILOGUE = b"\0\0"  # neither the topic nor the request has tags
-_ATTRIBUTES = Struct(">h")
+_EPILOGUE = 2  # bytes: neither the topic nor the request has tags
+_FLAGS_AT = ATTRIBUTES_OFFSET + 1  # the low byte of a batch's attributes, which has all of them
 
 _ANSWER_HEAD = Struct(">iixB")  # length, correlation id, no tags, count of topics
 _ANSWER = Struct(">ihqqqBxx")  # up to the count of record errors; no message, no tags
 _ANSWER_END = bytes(6)  # no tags of the topic, no throttling, no tags of the response
+_ANSWER_REST = _ANSWER_HEAD.size - 4 + 1 + len(_ANSWER_END)  # without topic and partitions
 
 _ONE = 2  # one element, in compact form
 _EMPTY = 1  # no element, in compact form
@@ -65,17 +67,16 @@ def serve_plain(
     try:
         _, version, correlation_id, size = _HEAD.unpack_from(frame)
         at = 10 + size if size > 0 else 10
-        tags, transaction, acks, timeout_ms, topics = _PROLOGUE.unpack_from(frame, at)
+        tags, transaction, acks, timeout_ms, topics, size = _PROLOGUE.unpack_from(frame, at)
         if tags or transaction or acks not in (-1, 1) or topics != _ONE or version not in VERSIONS:
             return None
-        topic_at = at + 9
+        topic_at = at + _TOPIC_AT
         hosted: dict[Any, Partition]
         topic: bytes | str
         if version >= BY_ID_FROM:
             topic_end = topic_at + 16
             hosted, topic = broker.hosted_by_id, frame[topic_at:topic_end].tobytes()
         else:
-            size = frame[topic_at]
             if not 1 < size < _ONE_BYTE:
                 return None
             topic_end = topic_at + size
@@ -86,23 +87,26 @@ def serve_plain(
     if not batches:
         return None
     now = broker.clock.now()
-    out = bytearray(_ANSWER_HEAD.size)
+    count = len(batches)
+    size = _ANSWER_REST + topic_end - topic_at + count * _ANSWER.size
+    out = bytearray(_ANSWER_HEAD.pack(size, correlation_id, _ONE))
     out += frame[topic_at:topic_end]
-    out.append(len(batches) + 1)
-    results: list[Result] = []
+    out.append(count + 1)
+    results = []
     plain = True
     for partition, index, begin, end in batches:
         result = partition.append(frame[begin:end], now, NOT_TRANSACTIONAL)
-        results.append((partition, index, result))
-        if type(result) is Appended and partition.high_watermark >= result.end_offset:
-            base, _, append_time, log_start = result
-            out += _ANSWER.pack(index, 0, base, append_time, log_start, _EMPTY)
-        else:
-            plain = False
+        results.append(result)
+        if type(result) is Appended:
+            base, end_offset, append_time, log_start = result
+            if partition.log.high_watermark >= end_offset:
+                out += _ANSWER.pack(index, 0, base, append_time, log_start, _EMPTY)
+                continue
+        plain = False
     if not plain:
-        return answer(timeout_ms, results)
+        places = zip(batches, results, strict=True)
+        return answer(timeout_ms, [(batch[0], batch[1], result) for batch, result in places])
     out += _ANSWER_END
-    _ANSWER_HEAD.pack_into(out, 0, len(out) - 4, correlation_id, _ONE)
     return out
 
 
@@ -131,7 +135,7 @@ def _batches(
         if (
             end - begin < HEAD_SIZE
             or frame[end]  # tags
-            or _ATTRIBUTES.unpack_from(frame, begin + ATTRIBUTES_OFFSET)[0] & _NOT_PLAIN
+            or frame[begin + _FLAGS_AT] & _NOT_PLAIN
             or partition is None
             or not partition.leading
             or partition.internal
@@ -141,4 +145,5 @@ def _batches(
             return None
         batches.append((partition, index, begin, end))
         at = end + 1
-    return batches if frame[at:] == _EPILOGUE else None
+    ends_well = len(frame) - at == _EPILOGUE and not frame[at] and not frame[at + 1]
+    return batches if ends_well else None

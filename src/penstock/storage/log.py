@@ -150,8 +150,8 @@ class Log:
         OSError if the disk takes it not, or not whole: the log is then as it was.
         """
         segment = self.active
-        last = base_offset + head.last_offset_delta
-        timestamp = head.max_timestamp
+        _, _, _, _, _, attributes, delta, _, timestamp, producer_id, _, _, _ = head
+        last = base_offset + delta
         config = self.config
         if (
             segment.file.size + len(view) > config.segment_bytes
@@ -161,7 +161,7 @@ class Log:
             segment = self._segment_for(base_offset, last, len(view), timestamp, now)
         index_size = -1
         try:
-            if head.attributes & CONTROL and head.producer_id >= 0:
+            if attributes & CONTROL and producer_id >= 0:
                 index_size = note_ahead(self, segment, view)
             position = segment.append(view, last, timestamp, config)
         except OSError as error:
@@ -174,8 +174,8 @@ class Log:
         self.end = last + 1
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
             self.epochs.assign(leader_epoch, base_offset)
-        if head.producer_id >= 0:
-            if head.attributes & CONTROL:
+        if producer_id >= 0:
+            if attributes & CONTROL:
                 self.producers.replay(view, 0, read_head(view))
             else:
                 self.producers.update(head, base_offset, timestamp)

@@ -105,15 +105,15 @@ class Producer:
 class Producers:
     """The producers of one partition."""
 
-    __slots__ = ("_unreplicated", "by_id", "first_unstable_offset", "ongoing")
+    __slots__ = ("by_id", "first_unstable_offset", "ongoing", "unreplicated")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction, ascending, and whose it is."""
-        # First and last offsets of transactions whose marker is not below the high watermark yet:
-        # if their leader died now, their end might be undone.
-        self._unreplicated: dict[int, int] = {}
+        self.unreplicated: dict[int, int] = {}
+        """First and last offsets of transactions whose marker is not below the high watermark yet:
+        if their leader died now, their end might be undone."""
         self.first_unstable_offset: int | None = None
         """Read-committed consumers see nothing from here on; None: all is decided."""
 
@@ -219,7 +219,7 @@ class Producers:
         del self.ongoing[first_offset]
         # The first unstable offset stays where it is: until the marker is replicated, this
         # transaction counts.
-        self._unreplicated[first_offset] = offset
+        self.unreplicated[first_offset] = offset
         stable = next(iter(self.ongoing), offset + 1)
         return CompletedTxn(producer_id, first_offset, offset, not is_commit, stable)
 
@@ -241,18 +241,18 @@ class Producers:
 
     def advance_high_watermark(self, high_watermark: int) -> bool:
         """Markers below the high watermark can no longer be undone; whether there were any."""
-        if not self._unreplicated:
+        if not self.unreplicated:
             return False
-        done = [first for first, last in self._unreplicated.items() if last < high_watermark]
+        done = [first for first, last in self.unreplicated.items() if last < high_watermark]
         for first in done:
-            del self._unreplicated[first]
+            del self.unreplicated[first]
         self._find_first_unstable()
         return bool(done)
 
     def _find_first_unstable(self) -> None:
         # Kept, not asked for each time: every fetch looks at it, and few change it.
         undecided = next(iter(self.ongoing), OFFSET_BEYOND)
-        first = min(undecided, min(self._unreplicated, default=OFFSET_BEYOND))
+        first = min(undecided, min(self.unreplicated, default=OFFSET_BEYOND))
         self.first_unstable_offset = None if first == OFFSET_BEYOND else first
 
     # ── rebuilding ──────────────────────────────────────────────────────────────────────────────
@@ -323,7 +323,7 @@ class Producers:
         """Forget everything, before a reload or when the log begins anew."""
         self.by_id.clear()
         self.ongoing.clear()
-        self._unreplicated.clear()
+        self.unreplicated.clear()
         self.first_unstable_offset = None
 
     def expire(self, now: int, expiration_ms: int) -> int:
