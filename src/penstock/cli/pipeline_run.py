@@ -69,6 +69,8 @@ def run(
     from penstock.pipeline.running.metrics import MetricsServer
     from penstock.pipeline.running.run import run_pipeline
     from penstock.pipeline.running.signals import SignalledStop
+    from penstock.pipeline.running.status import FAILED
+    from penstock.pipeline.running.supervise import PARENT
     from penstock.pipeline.spec.read import read_pipeline
 
     stop = SignalledStop()
@@ -80,9 +82,14 @@ def run(
         say(f"metrics are on http://127.0.0.1:{server.port}/metrics")
     show = show_for(output, bounded=once or pipeline.trigger.available_now)
 
+    parent = os.environ.get(PARENT)
+
     def told(status: PipelineStatus) -> None:
         known[status.pipeline] = status
-        show([status])
+        if status.state != FAILED or output is not Shape.TABLE:
+            show([status])  # a failure is told in full at the end
+        if parent and int(parent) != os.getppid():
+            stop.ask()  # whoever supervised this process is gone
 
     try:
         run_pipeline(

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from penstock.cli.failure import coloured, say
 from penstock.cli.output import Shape, Table, rich_table
-from penstock.pipeline.running.status import ENDED, PipelineStatus, QueryStatus
+from penstock.pipeline.running.status import ENDED, RUNNING, PipelineStatus, QueryStatus
 
 LINE_SECONDS = 10.0
 """Where nobody is looking, a line now and then is enough."""
@@ -145,8 +145,8 @@ def status_table(statuses: Sequence[PipelineStatus]) -> Table:
             each.pipeline,
             each.state,
             each.rows,
-            f"{each.rows_per_second:,.0f}",
-            _megabytes(each.bytes_per_second),
+            None if each.state in ENDED else f"{each.rows_per_second:,.0f}",
+            None if each.state in ENDED else _megabytes(each.bytes_per_second),
             each.lag,
             f"{each.batch_seconds:.1f}",
             each.state_rows or None,
@@ -186,6 +186,8 @@ def sentence(status: PipelineStatus) -> str:
     parts = [f"{status.pipeline}: {status.state}"]
     if status.message:
         parts.append(status.message)
+    elif status.state == RUNNING and all(each.batch < 0 for each in status.queries.values()):
+        parts.append("no batch yet")
     if status.rows or status.lag is not None:
         parts.append(f"{status.rows:,} rows")
         if status.state not in ENDED:

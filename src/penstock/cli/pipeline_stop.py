@@ -40,6 +40,7 @@ def stop(
 def _stop(name: str, wait: float, now: bool) -> None:
     from penstock.cli.pipeline_status import look_up
     from penstock.pipeline.running.registry import Entry
+    from penstock.pipeline.running.status import STOPPED
 
     found = look_up(name)
     entry = Entry(name)
@@ -57,3 +58,6 @@ def _stop(name: str, wait: float, now: bool) -> None:
                 "it ends after that; --now stops it at once",
             )
         time.sleep(LOOK_SECONDS)
+    if now:
+        found.state, found.message = STOPPED, "in the middle of a batch"
+        entry.write(found)
