@@ -62,7 +62,7 @@ def values(key: Key, kind: Any) -> st.SearchStrategy[Any]:
         return st.booleans()
     if get_origin(kind) is tuple:
         return st.lists(values(key, get_args(kind)[0]), min_size=key.required, max_size=2)
-    if get_origin(kind) is not None:
+    if get_origin(kind) is Mapping:
         names = SHAPED.get(key.names, WORDS)
         within = values(key, get_args(kind)[1])
         return st.dictionaries(names, within, min_size=key.required, max_size=2)
