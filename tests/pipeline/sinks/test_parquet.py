@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.pipeline.problem import Problem
+from penstock.pipeline.problem import Place, Problem
 from penstock.pipeline.sinks import parquet
 from penstock.pipeline.sinks.lake_publication import HIDDEN
 from penstock.pipeline.spec.sinks import ParquetSink
@@ -15,6 +15,8 @@ from tests.pipeline.sinks.lake_scene import context_of, lake_files, lake_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+PLACE = Place("orders.yml", 7, "sinks.out")
 
 
 def made(spark: SparkSession, start: int, end: int, *more: str) -> DataFrame:
@@ -26,7 +28,7 @@ def made(spark: SparkSession, start: int, end: int, *more: str) -> DataFrame:
 def opened(
     spark: SparkSession, tmp_path: Path, rows: DataFrame, **keys: Any
 ) -> parquet.OpenParquet:
-    spec = ParquetSink(parquet="lake", **keys)
+    spec = ParquetSink(parquet="lake", place=PLACE, **keys)
     sink = parquet.open_sink(context_of(spark, tmp_path, spec), "out", spec)
     sink.prepare(rows)
     return sink
@@ -147,7 +149,6 @@ def test_a_new_column_is_added_and_a_missing_one_is_null(
         ("id", {"partition_by": ("day",)}, "the rows have no time"),
         ("id", {"partition_by": ("day(at)",)}, "names 'at', which the rows do not have"),
         ("id", {"partition_by": ("id", "kind")}, "leaves none for the files"),
-        ("id", {"file_bytes": "much"}, "file_bytes is 'much', which is no size"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_before_the_start(
@@ -158,7 +159,7 @@ def test_rows_that_do_not_fit_are_refused_before_the_start(
     other = rows.selectExpr(change, "kind")
     with pytest.raises(Problem, match=expected) as told:
         opened(spark, tmp_path, other, **keys)
-    assert "orders.yml" in str(told.value)
+    assert "orders.yml:7" in str(told.value)
     assert told.value.advice
 
 

@@ -49,10 +49,10 @@ def remember(lake: str, rows: StructType, folders: Sequence[str], place: Place) 
     except FileNotFoundError:
         known = None
     if known is None:
-        merged = LakeSchema(_nullable(rows), tuple(folders))
+        merged = LakeSchema(nullable(rows), tuple(folders))
     else:
         _check_folders(known, folders, lake, place)
-        merged = LakeSchema(merge(known.columns, _nullable(rows), lake, place), known.folders)
+        merged = LakeSchema(merge(known.columns, nullable(rows), lake, place), known.folders)
     if merged != known:
         disk.make_folder(os.path.dirname(path))
         disk.write_over(
@@ -89,7 +89,7 @@ def _read(path: str) -> LakeSchema:
     return LakeSchema(StructType.fromJson(found["columns"]), tuple(found["folders"]))
 
 
-def _nullable(schema: StructType) -> StructType:
+def nullable(schema: StructType) -> StructType:
     """The same columns, any of which may be null: a file's reader cannot rely on more."""
     from pyspark.sql.types import StructType
 

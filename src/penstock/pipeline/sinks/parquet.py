@@ -19,8 +19,8 @@ from penstock.pipeline.sinks.lake_publication import (
     publications,
 )
 from penstock.pipeline.sinks.lake_rows import check_types, shown
-from penstock.pipeline.sinks.lake_sizes import size_bytes
 from penstock.pipeline.sinks.lake_swap import recover_compaction
+from penstock.pipeline.spec.shapes import size_bytes
 from penstock.pipeline.spec.sinks import ParquetSink
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class OpenParquet:
 
     def __init__(self, context: Context, name: str, spec: ParquetSink) -> None:
         self._context = context
-        self._place = context.pipeline.place
+        self._place = spec.place
         self._spec = spec
         self._lake = lake_path(context, spec)
         self._family = file_name(context.writer(name).removesuffix(context.checkpoint.id))
         self._publication = Publication(self._lake, context.writer(name))
-        self._file_bytes = size_bytes(spec.file_bytes, "file_bytes", self._place)
+        self._file_bytes = size_bytes(spec.file_bytes)
         self._folders: tuple[Folder, ...] = ()
         self._schema: lake_schema.LakeSchema | None = None
         self._last: Written | None = None
@@ -167,6 +167,6 @@ def lake_path(context: Context, spec: ParquetSink) -> str:
         raise Problem(
             f"files cannot be renamed into place on {scheme}://, so not be written exactly once",
             "Write an Iceberg table there (iceberg: instead of parquet:), or files to a folder.",
-            context.pipeline.place,
+            spec.place,
         )
     return os.path.normpath(given)
