@@ -16,15 +16,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
+from confluent_kafka import KafkaException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
+from penstock.pipeline.running.clients import client_settings
+from penstock.pipeline.sinks.iceberg_catalog import catalog_settings, table_name
+from penstock.pipeline.sinks.topic_places import topics_there
+from penstock.pipeline.sources.topics import CHOSEN
 from penstock.pipeline.spec.formats import Format
 from penstock.pipeline.spec.shapes import duration_ms, is_schema_file
+from penstock.pipeline.spec.sinks import IcebergSink
 from penstock.pipeline.spec.steps import JoinStep
 from penstock.pipeline.steps.refusal import told
 
@@ -63,10 +69,14 @@ def _topic(context: Context, step: JoinStep, topic: str) -> DataFrame:
     """The newest record of each key; a key whose newest record has no value is not there."""
     from penstock.pipeline.formats.decode import decode
 
-    reader = context.spark.read.format("kafka").options(
-        **{"kafka.isolation.level": "read_committed", **context.kafka_options(), **step.options}
-    )
-    records = reader.option("subscribe", topic).load()
+    _check_topic(context, step, topic)
+    options = {
+        **CHOSEN,
+        "kafka.isolation.level": "read_committed",
+        **context.kafka_options(),
+        **step.options,
+    }
+    records = context.spark.read.format("kafka").options(**options, subscribe=topic).load()
     # A key lives in one partition, where the larger offset is the newer record.
     newest = records.groupBy("key").agg(F.max_by("value", "offset").alias("value"))
     decoded = decode(context, F.col("value"), _format(step))
@@ -82,6 +92,23 @@ def _topic(context: Context, step: JoinStep, topic: str) -> DataFrame:
     read = read.where(good)
     columns = "_value.*" if isinstance(decoded.kind, StructType) else "_value AS value"
     return kept(context, step, read.selectExpr("_key", columns), lambda: None)
+
+
+def _check_topic(context: Context, step: JoinStep, topic: str) -> None:
+    try:
+        there = topics_there(client_settings(context.pipeline), [topic])
+    except KafkaException as refused:
+        raise Problem(
+            f"the topic {topic!r} cannot be looked up: {refused.args[0].str()}",
+            f"The brokers are at {context.pipeline.bootstrap}.",
+            step.place,
+        ) from None
+    if not there:
+        raise Problem(
+            f"there is no topic {topic!r} at {context.pipeline.bootstrap}",
+            f"`penstock topic create {topic} --config cleanup.policy=compact` makes one.",
+            step.place,
+        )
 
 
 def _format(step: JoinStep) -> Format:
@@ -103,7 +130,11 @@ def _files(context: Context, step: JoinStep, form: str, path: str) -> DataFrame:
 
 
 def _iceberg(context: Context, step: JoinStep, table: str) -> DataFrame:
-    rows = context.spark.read.options(**step.options).table(table)
+    spec = IcebergSink(iceberg=table, warehouse=step.warehouse, place=step.place)
+    for setting, value in catalog_settings(context.pipeline, step.join, spec).items():
+        context.spark.conf.set(setting, value)
+    name = table_name(context.spark, step.join, spec)
+    rows = context.spark.read.options(**step.options).table(name)
     return kept(context, step, rows, lambda: _refresh_iceberg(rows))
 
 

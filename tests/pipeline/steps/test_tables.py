@@ -1,0 +1,118 @@
+"""Streams joined with tables that change while the pipeline runs."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.pipeline.problem import Problem
+from penstock.pipeline.spec.steps import JoinStep
+from penstock.pipeline.steps import tables
+from penstock.testing import Broker
+from tests.pipeline.steps.conftest import PLACE, Bench
+
+
+@pytest.fixture
+def refreshes(monkeypatch: pytest.MonkeyPatch) -> list[tables.Refresh]:
+    """The refreshes of tables, which these tests do themselves instead of waiting."""
+    found: list[tables.Refresh] = []
+
+    def remember(refresh: tables.Refresh, _seconds: float) -> None:
+        found.append(refresh)
+
+    monkeypatch.setattr(tables.Refresh, "again_and_again", remember)
+    return found
+
+
+def names(rows: list[tuple[Any, ...]]) -> list[Any]:
+    """What the tables of these tests add, the last column."""
+    return [row[-1] for row in rows]
+
+
+def put(broker: Broker, topic: str, records: dict[str, str | None]) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for key, value in records.items():
+        producer.produce(topic, key=key, value=value)
+    assert producer.flush(30) == 0
+
+
+def test_a_topic_is_the_newest_record_of_each_key(
+    bench: Bench, pipeline_broker: Broker, refreshes: list[tables.Refresh]
+) -> None:
+    put(pipeline_broker, "customers", {"a": '{"name": "Ann"}', "b": '{"name": "Bob"}'})
+    bench.bootstrap = pipeline_broker.bootstrap_servers
+    bench.stream("orders", "id int, customer string")
+    step = JoinStep(
+        join="customers",
+        table="topic:customers",
+        schema="name string",
+        condition="orders.customer = customers._key",
+        how="left",
+        place=PLACE,
+    )
+    made = bench.apply(step)
+    assert made.rows.columns == ["id", "customer", "name"]
+    rows = [{"id": 1, "customer": "a"}, {"id": 2, "customer": "b"}, {"id": 3, "customer": "c"}]
+    bench.feed("orders", *rows)
+    with bench.start(made) as run:
+        assert names(run.catch_up()) == ["Ann", "Bob", None]
+        put(
+            pipeline_broker, "customers", {"a": '{"name": "Anna"}', "b": None, "c": '{"name": "C"}'}
+        )
+        bench.feed("orders", *rows)
+        assert names(run.catch_up()) == ["Ann", "Bob", None], "not older than `refresh`: as it was"
+        refreshes[0].once()
+        bench.feed("orders", *rows)
+        assert names(run.catch_up()) == ["Anna", None, "C"]
+
+
+def test_files_that_others_add_are_seen_after_a_refresh(
+    bench: Bench, refreshes: list[tables.Refresh]
+) -> None:
+    folder = bench.folder / "customers"
+    folder.mkdir()
+    (folder / "1.csv").write_text("id,name\n1,Ann\n")
+    bench.stream("orders", "customer int")
+    step = JoinStep(
+        join="customers", table="csv:customers", condition="customer = customers.id", place=PLACE
+    )
+    made = bench.apply(step)
+    bench.feed("orders", {"customer": 1}, {"customer": 2})
+    with bench.start(made) as run:
+        assert names(run.catch_up()) == ["Ann"]
+        (folder / "2.csv").write_text("id,name\n2,Bob\n")
+        refreshes[0].once()
+        bench.feed("orders", {"customer": 1}, {"customer": 2})
+        assert names(run.catch_up()) == ["Ann", "Bob"]
+
+
+def test_tables_are_refreshed_for_as_long_as_the_session_is_open(bench: Bench) -> None:
+    renewed = threading.Semaphore(0)
+    step = JoinStep(join="t", table="csv:t", condition="true", refresh="10 ms", place=PLACE)
+    rows = bench.spark.range(1)
+    tables.kept(bench.context, step, rows, renewed.release)
+    assert all(renewed.acquire(timeout=30) for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"table": "customers"}, "Tables begin with topic:, parquet:"),
+        ({"table": "parquet:nosuch"}, "nosuch"),
+        ({"table": "csv:customers.csv", "how": "full"}, "With a table use inner or left."),
+        ({"table": "csv:customers.csv", "condition": "customers.nme = 'a'"}, "Did you mean name?"),
+        ({"table": "jdbc:postgresql://localhost/shop"}, "options: {dbtable: NAME}"),
+        ({"table": "iceberg:nosuch.customers"}, "nosuch"),
+        ({"table": "csv:customers.csv", "schema": "id itn"}, "ITN"),
+    ],
+)
+def test_mistakes_about_tables_are_told(bench: Bench, changed: dict[str, Any], said: str) -> None:
+    (bench.folder / "customers.csv").write_text("id,name\n1,Ann\n")
+    bench.stream("orders", "customer int")
+    given = {"condition": "customer = customers.id", **changed}
+    with pytest.raises(Problem) as refused:
+        bench.apply(JoinStep(join="customers", place=PLACE, **given))
+    assert said in str(refused.value) and refused.value.place == PLACE
