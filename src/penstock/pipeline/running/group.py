@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.clients import client_settings
 from penstock.pipeline.running.status import Offsets
 from penstock.pipeline.spec.model import Pipeline
 from penstock.pipeline.spec.sources import TopicSource
 
+FORGET_SECONDS_MAX = 10
 LAST_WAIT_SECONDS = 5.0
 """How long the end of a run waits for its last commit."""
 
@@ -82,14 +84,22 @@ def forget_group(pipeline: Pipeline) -> None:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
 
-    gone = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.COORDINATOR_NOT_AVAILABLE)
     admin = AdminClient(client_settings(pipeline))
-    (future,) = admin.delete_consumer_groups([pipeline.group], request_timeout=10).values()
+    (future,) = admin.delete_consumer_groups(
+        [pipeline.group], request_timeout=FORGET_SECONDS_MAX
+    ).values()
     try:
-        future.result(15)
-    except KafkaException as refusal:
-        if refusal.args[0].code() not in gone:
-            raise
+        future.result(FORGET_SECONDS_MAX + 1)
+    except (KafkaException, TimeoutError) as refusal:
+        error = refusal.args[0] if refusal.args else None
+        if isinstance(error, KafkaError) and error.code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return
+        raise Problem(
+            f"the group {pipeline.group} on {pipeline.bootstrap} could not be deleted: "
+            f"{error.str() if isinstance(error, KafkaError) else 'no broker answered'}",
+            "Nothing was reset. Start the broker, or leave the group alone: --keep-group.",
+            pipeline.place,
+        ) from None
 
 
 def reads_topics(pipeline: Pipeline) -> bool:
