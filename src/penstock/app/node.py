@@ -181,7 +181,7 @@ class Node:
             MetadataLogSettings.of(config),
             self._clock.now(),
         )
-        raft = RaftDriver(journal, config.node_id, self._clock, self._workers)
+        raft = RaftDriver(journal, config.node_id, self._clock, self._chance, self._workers)
         settings = Settings(
             cluster_id,
             config.node_id,

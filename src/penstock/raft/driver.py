@@ -19,7 +19,10 @@ from penstock.raft.batches import (
     encode_controls,
     leader_change,
 )
-from penstock.raft.machine import AppendLeaderChange, Commit, Effect, Raft, Role, SaveElection
+from penstock.raft.effects import AppendLeaderChange, Commit, Effect, SaveElection
+from penstock.raft.machine import Raft
+from penstock.raft.messages import Replica
+from penstock.raft.roles import Role
 from penstock.raft.snapshots import SnapshotId, encode_snapshot, voter_records, write_snapshot
 from penstock.raft.voters import DYNAMIC_FROM
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.metadata.image import MetadataImage
     from penstock.metadata.loader import Published
+    from penstock.platform.chance import Chance
     from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
     from penstock.raft.journal import Journal
@@ -55,13 +59,16 @@ class QuorumLost(OSError):
 class RaftDriver:
     """Owns the log, the vote and the clock of one voter."""
 
-    def __init__(self, journal: Journal, node_id: int, clock: Clock, workers: Workers) -> None:
+    def __init__(
+        self, journal: Journal, node_id: int, clock: Clock, chance: Chance, workers: Workers
+    ) -> None:
         self.journal = journal
         self.node_id = node_id
         self._clock = clock
+        self._chance = chance
         self._workers = workers
         self._machine = Raft(
-            node_id, journal.voters, journal.read_election(), journal.log.epochs.latest
+            Replica(node_id), journal.voters, journal.read_election(), journal.view
         )
         self._on_commit: Callable[[int], None] = _ignore
         self._on_failure: Callable[[BaseException], None] = _ignore
@@ -129,7 +136,7 @@ class RaftDriver:
         """
         self._on_commit = on_commit
         self._on_failure = on_failure or _ignore
-        self._carry_out(self._machine.start())
+        self._carry_out(self._machine.start(self._clock.monotonic(), self._chance))
         if self.leading:
             await self.committed(self.next_offset)
 
@@ -138,7 +145,7 @@ class RaftDriver:
         while self._syncing is not None or self._snapshotting is not None:
             await asyncio.wait([f for f in (self._syncing, self._snapshotting) if f is not None])
             await asyncio.sleep(0)  # their callbacks may have started another
-        self._machine.stop()
+        self._machine.stop(self._clock.monotonic())
         self.journal.log.close()
 
     # -- proposing --------------------------------------------------------------------------------
@@ -193,7 +200,7 @@ class RaftDriver:
         if end < self.journal.log.end:
             self._sync()
         try:
-            self._carry_out(self._machine.synced(self.node_id, end))
+            self._carry_out(self._machine.synced(end, self._clock.monotonic()))
         except Exception as problem:
             # What is committed was not taken in: whoever waits would wait for ever.
             log.exception("a committed change could not be carried out")

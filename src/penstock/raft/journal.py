@@ -13,6 +13,7 @@ from penstock.raft.batches import decode_controls, decode_records
 from penstock.raft.damage import Guard
 from penstock.raft.election_state import ElectionState
 from penstock.raft.format import METADATA_DIRECTORY
+from penstock.raft.messages import Position
 from penstock.raft.snapshots import (
     CorruptSnapshot,
     Snapshot,
@@ -40,6 +41,42 @@ class UnreadableRecord(ValueError):
     """A whole batch that this release does not understand. Skipping it would be guessing."""
 
 
+class JournalView:
+    """The metadata log as the quorum's machine sees it."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    @property
+    def start(self) -> Position:
+        start = self._journal.log.start
+        # Only what a snapshot stands for leaves the log, so one of them ends where it begins.
+        return Position(self._journal.start_epoch, start)
+
+    @property
+    def end(self) -> int:
+        return self._journal.log.end
+
+    @property
+    def last_epoch(self) -> int:
+        latest = self._journal.log.epochs.latest
+        return latest if latest >= 0 else self._journal.snapshot_id.epoch
+
+    @property
+    def snapshot(self) -> SnapshotId:
+        return self._journal.snapshot_id
+
+    def end_of(self, epoch: int) -> Position:
+        log = self._journal.log
+        if epoch > log.epochs.latest:
+            return Position(self.last_epoch, log.end)
+        if not log.epochs.entries or epoch < log.epochs.entries[0][0]:
+            return self.start
+        return Position(*log.epochs.end_offset_for(epoch, log.end))
+
+
 class Journal:
     """Opens, replays and trims `__cluster_metadata-0`. Everything here blocks."""
 
@@ -50,7 +87,9 @@ class Journal:
         "log",
         "settings",
         "snapshot_id",
+        "start_epoch",
         "timestamp",
+        "view",
         "voters",
     )
 
@@ -88,6 +127,8 @@ class Journal:
         self.loader = ImageLoader()
         self.snapshot_id = SnapshotId(0, 0)
         """The newest snapshot, or where it would be."""
+        self.start_epoch = self._epoch_before(self.log.start)
+        self.view = JournalView(self)
         self._load_snapshot()
         self._load_tail()
 
@@ -119,6 +160,7 @@ class Journal:
         if self.log.end < end:
             # The snapshot came from a leader, or the segments were lost: it stands for them.
             self.log.truncate_all(end)
+            self.start_epoch = epoch
         elif self.log.start > end:
             raise CorruptSnapshot(
                 f"{self.directory}: nothing that can be read covers offsets {end} to "
@@ -154,6 +196,13 @@ class Journal:
                     f"{error}. If a newer release wrote it, start that release."
                 ) from error
 
+    def _epoch_before(self, start: int) -> int:
+        """The epoch of the record before the log's start, by the snapshot that ends there."""
+        for snapshot_id in list_snapshots(self.disk, self.directory):
+            if snapshot_id.end >= start:
+                return snapshot_id.epoch
+        return 0
+
     # -- the vote ---------------------------------------------------------------------------------
 
     def read_election(self) -> ElectionState:
@@ -183,6 +232,7 @@ class Journal:
         first = kept[0].end
         if first > self.log.start:
             self.log.advance_start(first)
+            self.start_epoch = kept[0].epoch
         covered = sum(1 for after in self.log.segments[1:] if after.base <= first)
         if covered:
             self.log.drop_segments(covered, now)

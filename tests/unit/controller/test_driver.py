@@ -65,7 +65,7 @@ class Running:
             MetadataLogSettings(**settings),
             self.clock.now(),
         )
-        raft = RaftDriver(journal, 1, self.clock, workers or InlineWorkers())
+        raft = RaftDriver(journal, 1, self.clock, SystemChance(), workers or InlineWorkers())
         machine = Controller(Settings(CLUSTER, 1, quorum=(1,)), ConfigRules(node_config()))
         self.driver = ControllerDriver(
             raft, machine, self.clock, SystemChance(), read_bootstrap(disk, str(root))

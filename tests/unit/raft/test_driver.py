@@ -11,6 +11,7 @@ import pytest
 
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY
+from penstock.platform.chance import SystemChance
 from penstock.platform.clock import SystemClock
 from penstock.platform.disk import Disk
 from penstock.platform.workers import InlineWorkers, ThreadWorkers, Workers
@@ -77,7 +78,7 @@ def open_raft(
         settings or MetadataLogSettings(),
         clock.now(),
     )
-    return RaftDriver(journal, 1, clock, workers or InlineWorkers())
+    return RaftDriver(journal, 1, clock, SystemChance(), workers or InlineWorkers())
 
 
 async def test_what_is_committed_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""What a leader knows of those who copy its log. Pure."""
+
+from __future__ import annotations
+
+from penstock.model.ids import Millis
+from penstock.raft.messages import Replica
+from penstock.raft.voters import Voters
+
+OBSERVER_MS_MAX = 300_000
+"""An observer that was not heard from for so long is forgotten."""
+
+OBSERVERS_MAX = 10_000
+
+
+class Copy:
+    """How far one replica has come."""
+
+    __slots__ = ("caught_up_at", "end", "fetched_at", "fetched_end_at")
+
+    def __init__(self, now: Millis) -> None:
+        self.end = -1
+        """Durable there up to here; -1 until it said so in this epoch."""
+        self.fetched_at = now
+        self.caught_up_at = Millis(-1)
+        self.fetched_end_at = (-1, now)
+        """The leader's end when it last fetched, and when that was."""
+
+    def fetched(self, end: int, leader_end: int, now: Millis) -> None:
+        """It asked for what follows `end`."""
+        then_end, then = self.fetched_end_at
+        if end >= leader_end:
+            self.caught_up_at = now
+        elif end >= then_end:
+            # It now has all that there was when it last asked: it keeps up, if a step behind.
+            self.caught_up_at = then
+        self.fetched_end_at = (leader_end, now)
+        self.end = end
+        self.fetched_at = now
+
+
+class Progress:
+    """All replicas of one leader's epoch."""
+
+    def __init__(self, own: int, voters: Voters, now: Millis) -> None:
+        self._own = own
+        self._now = now
+        self.copies: dict[Replica, Copy] = {}
+        self.set_voters(voters)
+
+    def set_voters(self, voters: Voters) -> None:
+        """The voters from now on: those who stay keep their positions."""
+        self.voters = voters
+        self._keys = {v.id: Replica(v.id, v.directory) for v in voters.by_id.values()}
+        for replica in self._keys.values():
+            self.copies.setdefault(replica, Copy(self._now))
+
+    def key(self, replica: Replica) -> Replica:
+        """The voter that a replica is, or the replica itself."""
+        voter = self._keys.get(replica.id)
+        return voter if voter is not None and voter.matches(replica) else replica
+
+    def fetched(self, replica: Replica, end: int, leader_end: int, now: Millis) -> None:
+        """A replica asked for what follows `end`: up to there its log is durable."""
+        replica = self.key(replica)
+        copy = self.copies.get(replica)
+        if copy is None:
+            self._forget_observers(now)
+            if len(self.copies) >= OBSERVERS_MAX:
+                return
+            copy = self.copies[replica] = Copy(now)
+        copy.fetched(end, leader_end, now)
+
+    def agreed(self) -> int:
+        """Up to where more than half of the voters have the log; -1 if that is not known."""
+        ends = sorted((self.copies[key].end for key in self._keys.values()), reverse=True)
+        return ends[self.voters.majority - 1]
+
+    def heard_by(self, now: Millis) -> Millis:
+        """Since when the leader has not been in touch with more than half of the voters."""
+        times = sorted(
+            (
+                now if key.id == self._own else self.copies[key].fetched_at
+                for key in self._keys.values()
+            ),
+            reverse=True,
+        )
+        return times[self.voters.majority - 1]
+
+    def silent(self, since: Millis) -> list[int]:
+        """Other voters that have not fetched since then."""
+        return [
+            key.id
+            for key in self._keys.values()
+            if key.id != self._own
+            and (copy := self.copies[key])
+            and (copy.end < 0 or copy.fetched_at <= since)
+        ]
+
+    def successors(self) -> tuple[Replica, ...]:
+        """The other voters, those who have most of the log first."""
+        others = (key for key in self._keys.values() if key.id != self._own)
+        return tuple(sorted(others, key=lambda key: (-self.copies[key].end, key.id)))
+
+    def _forget_observers(self, now: Millis) -> None:
+        voters = set(self._keys.values())
+        for replica, copy in list(self.copies.items()):
+            if replica not in voters and now - copy.fetched_at > OBSERVER_MS_MAX:
+                del self.copies[replica]

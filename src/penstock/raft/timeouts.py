@@ -1,0 +1,27 @@
+"""How long members of the quorum wait for each other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Timeouts(NamedTuple):
+    """Milliseconds; Kafka's names stand in the reference (`controller.quorum.*`)."""
+
+    election: int = 1000
+    fetch: int = 2000
+    backoff_max: int = 1000
+    retry: int = 20
+
+    @property
+    def desertion(self) -> int:
+        """How long a leader believes in itself without hearing from most voters."""
+        return self.fetch + self.fetch // 2
+
+    @property
+    def announcement(self) -> int:
+        """How long a voter may be silent before it is told again who leads."""
+        return self.fetch // 2
+
+
+DEFAULT_TIMEOUTS = Timeouts()
