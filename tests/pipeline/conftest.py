@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.testing import Broker
+from tests.pipeline.postgres import postgres as postgres
+from tests.pipeline.spark.cluster import Cluster
+from tests.pipeline.spark.missing import skipped_without_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,12 +29,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     `lake` is an Iceberg catalog.
     """
-    from penstock.pipeline.problem import Problem
     from penstock.pipeline.spark.session import open_session
 
     folder = tmp_path_factory.mktemp("spark")
     lake = "spark.sql.catalog.lake"
-    try:
+    with skipped_without_spark():
         session = open_session(
             "tests",
             master="local[2]",
@@ -46,9 +47,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             needs=frozenset({"avro", "iceberg", "postgresql"}),
             log=folder / "spark.log",
         )
-    except Problem as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI runs every test, but: {missing}", pytrace=False)
-        pytest.skip(str(missing))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A standalone Spark cluster of a master and two workers; `url` is what --master wants."""
+    with skipped_without_spark():
+        cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    with cluster:
+        yield cluster
