@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.pipeline.assembly import OpenSink
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
-from penstock.pipeline.sinks.topic_records import fixed_topic, to_records
+from penstock.pipeline.sinks.topic_records import fixed_topic, largest_record, to_records
 from penstock.pipeline.sinks.transactional import TransactionalWriter
 from penstock.pipeline.spec.sinks import TopicSink
 
@@ -54,7 +54,11 @@ class ExactlyOnce:
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Write what of the batch is not in the topic yet."""
-        self.writer.write(to_records(self.context, self.spec, batch), batch_id)
+        self.writer.write(
+            to_records(self.context, self.spec, batch),
+            batch_id,
+            lambda: largest_record(self.context, self.spec, batch),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 
 
+POSITION = ("_topic", "_partition", "_offset", "_file", "_line")
+
+
 def fixed_topic(spec: TopicSink) -> str:
     """The sink's topic; empty if each row names its own."""
     return "" if topic_column(spec) else spec.topic
@@ -45,6 +48,29 @@ def to_records(context: Context, spec: TopicSink, rows: DataFrame) -> DataFrame:
         return rows.select(*(made.alias(name) for name, made in columns.items()))
     except AnalysisException as wrong:
         raise _no_such(context, spec, rows, wrong) from None
+
+
+def largest_record(context: Context, spec: TopicSink, rows: DataFrame) -> str:
+    """The size, the key and, as far as the view still has it, the origin of the largest record."""
+    from pyspark.sql import functions as f
+
+    key, value = _key(rows, spec), encode(rows, spec.value, context)
+    nothing = f.lit(0)
+    size = f.coalesce(f.length(key), nothing) + f.coalesce(f.length(value), nothing)
+    known = [name for name in POSITION if name in rows.columns]
+    found = rows.select(size.alias("size"), key.alias("key"), *known)
+    row = found.orderBy(f.desc("size")).first()
+    if row is None:
+        return "it was not found again"
+    named = "no key"
+    if row["key"] is not None:
+        named = f"the key {bytes(row['key'])[:80].decode('utf-8', 'replace')!r}"
+    where = ""
+    if "_offset" in known:
+        where = f", from {row['_topic']}-{row['_partition']}@{row['_offset']}"
+    elif "_file" in known:
+        where = f", from {row['_file']}:{row['_line']}"
+    return f"it has {row['size']:,} bytes and {named}{where}"
 
 
 def _key(rows: DataFrame, spec: TopicSink) -> Column:

@@ -8,7 +8,7 @@ played again, after whatever was killed, finds the markers of the slots that wer
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +83,16 @@ class TransactionalWriter:
         except KafkaException as refusal:
             raise self._problem(refusal) from None
 
-    def write(self, records: DataFrame, batch: int) -> None:
-        """Write a batch, or what is missing of it."""
+    def write(self, records: DataFrame, batch: int, largest: Callable[[], str]) -> None:
+        """Write a batch, or what is missing of it.
+
+        `largest` tells of the batch's largest record, should one be too large.
+        """
         try:
             slots = self._begin(batch)
         except KafkaException as refusal:
             raise self._problem(refusal) from None
-        self._finish(self._attempt(records, self._order(slots, batch)), slots, records)
+        self._finish(self._attempt(records, self._order(slots, batch)), slots, largest)
         self._seen = time.monotonic()
 
     # -- before a batch
@@ -190,26 +193,13 @@ class TransactionalWriter:
         slotted = records.repartition(order.slots, f.coalesce(f.col("key"), f.col("value")))
         return slotted.mapInArrow(write, REPORT_TYPE).collect()
 
-    def _finish(self, told: list[Row], slots: Slots, records: DataFrame) -> None:
+    def _finish(self, told: list[Row], slots: Slots, largest: Callable[[], str]) -> None:
         for each in told:
             if each.problem is not None:
-                where = self._largest(records) if each.large else ""
+                where = f": {largest()}" if each.large else ""
                 raise Problem(each.problem + where, each.advice or "", self._place)
         if sorted(each.slot for each in told) != list(range(slots.count)):
             raise AssertionError(f"Spark has merged the slots of a batch: {told}")
-
-    def _largest(self, records: DataFrame) -> str:
-        """Which record is too large: the largest of the batch."""
-        from pyspark.sql import functions as f
-
-        size = f.coalesce(f.length("value"), f.lit(0)) + f.coalesce(f.length("key"), f.lit(0))
-        known = [f.col(name) for name in ("key", "position") if name in records.columns]
-        found = records.select(size.alias("size"), *known).orderBy(f.desc("size")).first()
-        if found is None:
-            return ""
-        key = "no key" if found.key is None else f"the key {bytes(found.key)[:80]!r}"
-        where = f", from {found.position}" if "position" in found and found.position else ""
-        return f": it has {found.size:,} bytes and {key}{where}"
 
     # -- problems
 

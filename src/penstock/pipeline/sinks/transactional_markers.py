@@ -48,6 +48,7 @@ class Markers:
                 **settings,
                 "group.id": group,
                 "enable.auto.commit": False,
+                "log_level": 0,
                 # A transaction that is about to commit a marker is waited for.
                 "isolation.level": "read_committed",
             }

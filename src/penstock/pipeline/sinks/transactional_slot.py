@@ -142,7 +142,7 @@ class _Transaction:
                 **order.producer,
                 "transactional.id": f"{order.group}:{slot}",
                 "error_cb": self._errors.append,
-                "on_delivery": self._delivered,
+                "on_delivery": _collector(self._undelivered),
                 "delivery.report.only.error": True,
             }
         )
@@ -236,10 +236,6 @@ class _Transaction:
                 if time.monotonic() > deadline:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
 
-    def _delivered(self, error: KafkaError | None, _message: object) -> None:
-        if error is not None:
-            self._undelivered.append(error)
-
     def cause(self, error: KafkaError) -> KafkaError:
         """The error that tells most: why records were refused, or why nobody answered."""
         if self._undelivered and error.code() != KafkaError._FENCED:
@@ -264,9 +260,11 @@ class _Transaction:
 
     def close(self) -> None:
         """Let go of the cluster."""
-        if not self._stuck:
-            self._producer.close()
-            self._markers.close()
+        if self._stuck:
+            return
+        # Not by its own `close`, which would try to abort once more and tell what went wrong.
+        del self._producer
+        self._markers.close()
 
     def _call(self, call: Callable[[float], Answer], seconds: float) -> Answer:
         """Call librdkafka with a time-out, and go on even if it does not keep to that.
@@ -294,6 +292,16 @@ class _Transaction:
         if faults:
             raise faults[0]
         return answers[0]
+
+
+def _collector(errors: list[KafkaError]) -> Callable[[KafkaError | None, object], None]:
+    """Puts errors of deliveries into a list; it knows nothing else, so that clients can be freed."""
+
+    def collect(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            errors.append(error)
+
+    return collect
 
 
 def reports(order: Order, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
