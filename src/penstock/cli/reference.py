@@ -56,6 +56,9 @@ penstock consume orders -f json | penstock produce copy -f json
 penstock group lag billing --watch                # how far behind, in records and in time
 penstock group reset billing -t orders --by-duration 2h --dry-run
 penstock txn list --state ongoing --longer-than 5m
+penstock pipeline init orders.yml                 # a pipeline file to begin with
+penstock pipeline run orders.yml --once           # what is there now, then end
+penstock pipeline status orders --watch           # rows, speed, lag
 penstock config set --topic orders retention.ms=3600000
 penstock log dump penstock-data/orders-0 --deep
 ```

