@@ -21,6 +21,7 @@ from penstock.pipeline.spec.shapes import split_window
 
 SPEC_FILE = "spark-pipeline.yml"
 CODE_FILE = "transformations/pipeline.py"
+SQL_FILE = "transformations/views.sql"
 
 DESCRIBING = ("_key", "_headers", "_timestamp", "_topic", "_partition", "_offset", "_file")
 """Columns that describe a record: sinks leave them out."""
@@ -42,7 +43,10 @@ def project_of(pipeline: Pipeline, storage: str) -> Project:
     spec = [f"name: {pipeline.name}", f"storage: {json.dumps(storage)}", "libraries:"]
     spec += ["  - glob:", "      include: transformations/**", "configuration:"]
     spec += [f"  {name}: {json.dumps(str(value))}" for name, value in settings.items()]
-    return Project({SPEC_FILE: "\n".join([*spec, ""]), CODE_FILE: body}, writer.notes)
+    files = {SPEC_FILE: "\n".join([*spec, ""]), CODE_FILE: body}
+    if writer.statements:
+        files[SQL_FILE] = "\n".join(writer.statements)
+    return Project(files, writer.notes)
 
 
 class _Writer:
@@ -50,6 +54,8 @@ class _Writer:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.notes: list[str] = []
+        self.statements: list[str] = []
+        """Views in SQL: a function's statement would be resolved before the views are known."""
         self._pipeline = pipeline
         self._parts: list[str] = []
         self._last = ""
@@ -100,6 +106,9 @@ class _Writer:
         body = "\n".join(f"    {line}" for line in lines)
         shown = f"@dp.temporary_view(name={name!r})\ndef {_identifier(name)}():"
         self._parts.append(f"\n{shown}\n{body}\n")
+        self._made(name)
+
+    def _made(self, name: str) -> None:
         self._views.append(name)
         self._last = name
 
@@ -182,7 +191,9 @@ class _Writer:
         first = step.source or self._last
         read = f"rows = spark.readStream.table({first!r})"
         if isinstance(step, steps.SqlStep):
-            self._view(name, [f"return spark.sql({self._streaming_sql(step, first)!r})"])
+            statement = self._streaming_sql(step, first)
+            self.statements.append(f"CREATE TEMPORARY VIEW `{name}` AS\n{statement};\n")
+            self._made(name)
         elif isinstance(step, steps.RouteStep):
             self._route(step, read)
         elif (line := _simple(step)) is not None:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import IO
 
 from penstock.pipeline.running.registry import Entry
@@ -122,8 +123,7 @@ class Child:
             status = told
             if status.state in ENDED:
                 status.state, status.message = RUNNING, "about to end"
-        status.restarts += self.restarts
-        return status
+        return replace(status, restarts=status.restarts + self.restarts)
 
     def _told(self) -> PipelineStatus | None:
         """What the process of this start has written down, if it did already."""
