@@ -20,7 +20,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
     shown = [row for row in rows if row.apache and row.penstock][::-1]
     figure, axes = pyplot.subplots(figsize=(11, 1.2 + 0.32 * len(shown)))
     for at, row in enumerate(shown):
-        judged = row.medians[1] if row.criterion.kind is Kind.OWN_MAX else row.ratio
+        judged = row.medians[1] if row.criterion.kind in (Kind.OWN_MAX, Kind.OWN_MIN) else row.ratio
         axes.barh(at, judged - 1, left=1, color=_MET if row.ok else _MISSED, height=0.62)
         axes.plot([row.criterion.bound] * 2, [at - 0.4, at + 0.4], color=_TARGET, linewidth=2)
         axes.annotate(

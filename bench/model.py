@@ -26,6 +26,8 @@ class Scale(NamedTuple):
     idle_seconds: float
     partitions: int
     own_node_rounds: int
+    pipeline_rows: int
+    real_time_records: int
 
 
 FULL = Scale(
@@ -40,6 +42,8 @@ FULL = Scale(
     idle_seconds=5,
     partitions=10_000,
     own_node_rounds=3,
+    pipeline_rows=600_000,
+    real_time_records=500,
 )
 QUICK = Scale(
     rounds=1,
@@ -53,6 +57,8 @@ QUICK = Scale(
     idle_seconds=2,
     partitions=100,
     own_node_rounds=1,
+    pipeline_rows=20_000,
+    real_time_records=50,
 )
 
 
@@ -62,6 +68,8 @@ class Kind(Enum):
     RATIO_MAX = "at most {:.3g} of Kafka's"
     RATIO_MIN = "at least {:.3g} of Kafka's"
     OWN_MAX = "at most {:.3g}"  # Penstock's own number, whatever Kafka's is
+    OWN_MIN = "at least {:.3g}"
+    REPORTED = "none"  # a number to read the others by
 
 
 class Criterion(NamedTuple):
@@ -80,6 +88,10 @@ class Criterion(NamedTuple):
     def met(self, penstock: float, apache: float) -> bool:
         if self.kind is Kind.OWN_MAX:
             return penstock <= self.bound
+        if self.kind is Kind.OWN_MIN:
+            return penstock >= self.bound
+        if self.kind is Kind.REPORTED:
+            return True
         ratio = penstock / apache
         return ratio <= self.bound if self.kind is Kind.RATIO_MAX else ratio >= self.bound
 
