@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-LINE = (
-    r'^(\S+) \S+ \S+ \[([^\]]+)\] "(\S+) (\S+) [^"]*" (\d{3}) (\d+|-) (\d+)$'
-)  # client, time, method, path, status, bytes, milliseconds
+# The client, the time, the method, the path, the status, the bytes, the milliseconds.
+LINE = r'^(\S+) \S+ \S+ \[([^\]]+)\] "(\S+) (\S+) [^"]*" (\d{3}) (\d+|-) (\d+)$'
 
 
 def parse(rows: DataFrame) -> DataFrame:
