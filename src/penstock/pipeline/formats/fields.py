@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 CORRUPT = "_penstock_corrupt"
 """The field in which Spark's parsers leave what they could not parse."""
@@ -23,22 +23,20 @@ def nullable(columns: StructType) -> StructType:
 def missing_field(value: Column, columns: StructType) -> Column:
     """The first field that must not be null and is, in words; null if there is none."""
     found = [
-        f.when(present & value.getField(path[0]).isNull(), f"the field `{label}` is missing")
-        if len(path) == 1
-        else f.when(present & _get(value, path).isNull(), f"the field `{label}` is missing")
-        for path, label, present in _required(value, columns)
+        f.when(present & _get(value, path).isNull(), f"the field `{'.'.join(path)}` is missing")
+        for path, present in _required(value, columns)
     ]
     return f.coalesce(*found) if found else f.lit(None).cast("string")
 
 
 def _required(
     value: Column, columns: StructType, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], str, Column]]:
+) -> Iterator[tuple[tuple[str, ...], Column]]:
     present = _get(value, above).isNotNull()
     for each in columns:
         path = (*above, each.name)
         if not each.nullable:
-            yield path, ".".join(path), present
+            yield path, present
         if isinstance(each.dataType, StructType):
             yield from _required(value, each.dataType, path)
 
@@ -60,7 +58,9 @@ def misfit(parsed: Column, texts: Column, columns: StructType) -> Column:
             kind = each.dataType.typeName()
         else:
             kind = each.dataType.simpleString()
+        article = "an" if kind[0] in "aeiou" else "a"
         text = texts.getField(each.name)
+        blamed = f"the field `{each.name}` is not {article} {kind}: "
         shown = f.when(
             f.length(text) > SHOWN_MAX, f.concat(f.left(text, f.lit(SHOWN_MAX)), f.lit("…"))
         )
@@ -68,7 +68,8 @@ def misfit(parsed: Column, texts: Column, columns: StructType) -> Column:
             f.when(
                 text.isNotNull() & parsed.getField(each.name).isNull(),
                 f.concat(
-                    f.lit(f"the field `{each.name}` is not a {kind}: "), f.coalesce(shown, text)
+                    f.lit(blamed),
+                    f.coalesce(shown, text),
                 ),
             )
         )
@@ -77,6 +78,4 @@ def misfit(parsed: Column, texts: Column, columns: StructType) -> Column:
 
 def as_strings(columns: StructType) -> StructType:
     """The same columns, all of them text."""
-    from pyspark.sql.types import StringType
-
     return StructType([StructField(each.name, StringType()) for each in columns])

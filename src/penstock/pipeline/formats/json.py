@@ -13,6 +13,8 @@ from penstock.pipeline.formats.schema import columns_of
 from penstock.pipeline.formats.text import NOT_TEXT
 from penstock.pipeline.spec.formats import Format
 
+_MORE = "it is not JSON: something follows the object, or its end is missing"
+
 
 def decode_json(context: Context, raw: Column, form: Format) -> Decoded:
     """One object per value. Fields that the schema does not name are ignored."""
@@ -21,17 +23,23 @@ def decode_json(context: Context, raw: Column, form: Format) -> Decoded:
     wide = StructType([*fields.nullable(columns), StructField(fields.CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": fields.CORRUPT}
     value = f.from_json(text, wide, options)
-    bare = f.trim(f.translate(text, "\t\r\n", "   "))
+    bare = f.btrim(text, f.lit(" \t\r\n"))
     reason = (
         f.when(raw.isNull(), None)
         .when(~f.is_valid_utf8(text), NOT_TEXT)
         .when(value.isNull(), "it is empty")
         # Spark would take the first object of an array, or of a sequence, and forget the rest.
         .when(~bare.startswith("{") | ~bare.endswith("}"), _not_an_object(bare))
+        .when(text.rlike(r"\}\s*\{") & _is_sequence(text), _MORE)
         .when(value.getField(fields.CORRUPT).isNotNull(), _blame(text, value, columns))
         .otherwise(fields.missing_field(value, columns))
     )
     return Decoded(value, reason, columns)
+
+
+def _is_sequence(text: Column) -> Column:
+    # Between brackets, objects without a comma between them are not JSON any more.
+    return f.try_parse_json(f.concat(f.lit("["), text, f.lit("]"))).isNull()
 
 
 def _not_an_object(bare: Column) -> Column:
@@ -40,7 +48,7 @@ def _not_an_object(bare: Column) -> Column:
         .when(bare.startswith("["), "it is a JSON array, not an object")
         .when(
             bare.startswith("{"),
-            "it is not JSON: something follows the object, or its end is missing",
+            _MORE,
         )
         .otherwise("it is not a JSON object")
     )

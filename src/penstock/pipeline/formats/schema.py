@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pyspark.errors import ParseException
 from pyspark.sql.types import StructType
 
@@ -10,9 +12,9 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.spec.formats import Format
 
 
-def read_schema_file(context: Context, given: str) -> str:
+def read_schema_file(context: Context, form: Format) -> str:
     """The text of a schema file."""
-    path = context.path(given)
+    path = context.path(form.schema)
     try:
         with open(path) as file:
             return file.read()
@@ -20,7 +22,7 @@ def read_schema_file(context: Context, given: str) -> str:
         raise Problem(
             f"the schema file {path} cannot be read: {fault}",
             "Paths begin at the pipeline file's folder.",
-            context.pipeline.place,
+            form.place,
         ) from fault
 
 
@@ -30,27 +32,27 @@ def columns_of(context: Context, form: Format) -> StructType:
         raise Problem(
             f"{form.format} needs a schema, so that columns have the same types in every batch",
             "Give one, as in `schema: id long, at timestamp`, or a file that holds it.",
-            context.pipeline.place,
+            form.place,
         )
     if form.schema.endswith(".json"):
-        text = read_schema_file(context, form.schema)
+        text = read_schema_file(context, form)
         try:
-            import json
-
             return StructType.fromJson(json.loads(text))
         except (ValueError, KeyError, TypeError) as fault:
             raise Problem(
                 f"{form.schema} does not hold a Spark schema: {fault}",
                 "Write one with `frame.schema.json()`.",
-                context.pipeline.place,
+                form.place,
             ) from fault
     try:
-        return StructType.fromDDL(form.schema)
+        parsed = StructType.fromDDL(form.schema)
+        assert isinstance(parsed, StructType)
+        return parsed
     except ParseException as fault:
         raise Problem(
             f"the schema {form.schema!r} cannot be read: {_first_line(str(fault))}",
             "It is a list of columns with Spark's types, as in `id long, at timestamp`.",
-            context.pipeline.place,
+            form.place,
         ) from fault
 
 

@@ -21,7 +21,7 @@ from penstock.pipeline.spec.sources import FileSource
 from penstock.pipeline.views import ORIGIN, View
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
+    from pyarrow import RecordBatch  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame
 
 LINES = ("string", "binary", "json", "csv")

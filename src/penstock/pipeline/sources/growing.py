@@ -13,7 +13,7 @@ from penstock.pipeline.sources.lines import LINES_TYPE, read_lines
 from penstock.pipeline.sources.tails import Lost, Range, Tail
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
+    from pyarrow import RecordBatch  # type: ignore[import-untyped]
     from pyspark.sql.types import StructType
 
 NAME = "penstock_growing"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import IO
 
 import numpy as np
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 
 BLOCK_BYTES = 4 << 20
 LINE_BYTES_MAX = 64 << 20

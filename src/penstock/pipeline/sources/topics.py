@@ -46,8 +46,8 @@ def open_source(context: Context, name: str, spec: TopicSource) -> View:
         ),
     )
     decoded = {
-        "": decode(context, f.col("value"), spec.value),
-        "_key": decode(context, f.col("key"), spec.key),
+        "": decode(context, f.col("value"), spec.value, _subject(spec, "value")),
+        "_key": decode(context, f.col("key"), spec.key, _subject(spec, "key")),
     }
     kept = {
         "_headers": f.col("headers"),
@@ -57,6 +57,12 @@ def open_source(context: Context, name: str, spec: TopicSource) -> View:
         "_offset": f.col("offset"),
     }
     return take_in(context, name, raw, decoded, kept, spec)
+
+
+def _subject(spec: TopicSource, part: str) -> str:
+    """What registries call the schema of a topic's values or keys; several topics have several."""
+    topic = spec.topic.strip()
+    return f"{topic}-{part}" if topic and "," not in topic else ""
 
 
 def read_topics(context: Context, spec: TopicSource) -> DataFrame:
