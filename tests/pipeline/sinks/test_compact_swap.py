@@ -75,5 +75,6 @@ def test_a_compaction_at_work_is_left_alone(tmp_path: Path) -> None:
 def test_folders_are_exchanged_here_or_the_other_way_is_taken(tmp_path: Path) -> None:
     lake, swap = make(tmp_path, "lake", "day=1")
     lake_swap.run(lake, swap)
+    lake_swap.forget(lake, swap.id)
     assert rows(lake, "day=1") == "abs"
     assert sorted(os.listdir(f"{lake}/day=1")) == sorted([swap.new, "stays.parquet"])

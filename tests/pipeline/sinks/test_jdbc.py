@@ -125,6 +125,30 @@ def test_a_transaction_that_is_lost_leaves_nothing_behind(
     )
 
 
+def test_rows_that_two_tasks_staged_are_staged_again(
+    spark: SparkSession,
+    tmp_path: Path,
+    postgres: Postgres,
+    table: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = made(spark, 0, 3)
+    sink = opened(spark, tmp_path, postgres, rows, table=table)
+    real, stages = sink._try_stage, []
+
+    def once_twice(batch: DataFrame, batch_id: int) -> str:
+        stage = real(batch, batch_id)
+        if not stages:
+            postgres.query(f"INSERT INTO {stage} SELECT * FROM {stage}")
+        stages.append(stage)
+        return stage
+
+    monkeypatch.setattr(sink, "_try_stage", once_twice)
+    sink.write(rows, 0)
+    assert len(stages) == 2
+    assert postgres.query(f"SELECT id FROM {table} ORDER BY id") == [("0",), ("1",), ("2",)]
+
+
 def test_a_row_that_breaks_a_rule_is_told_with_the_databases_words_and_no_secret(
     spark: SparkSession, tmp_path: Path, postgres: Postgres, table: str
 ) -> None:
@@ -143,6 +167,7 @@ def test_a_row_that_breaks_a_rule_is_told_with_the_databases_words_and_no_secret
     [
         ("id as other", {"key": ("v",)}, "has no column 'other'"),
         ("id", {"key": ("nope",)}, "key names 'nope'"),
+        ("id", {"key": ("v",)}, "unique index over exactly the columns"),
         ("id", {"password": "wrong", "key": ("id",)}, "password authentication failed"),
     ],
 )
@@ -181,7 +206,7 @@ def test_databases_without_on_conflict_replace_rows_too(postgres: Postgres, tabl
     postgres.query(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'a')")
     statements = Statements(table, ("id", "v"), ("id",), postgresql=False)
     postgres.query(statements.create_stage(f"{table}_s"))
-    postgres.query(f"INSERT INTO {table}_s VALUES (2, 'b'), (3, 'b')")
+    postgres.query(f"INSERT INTO {table}_s VALUES (2, 'b', 0), (3, 'b', 1)")
     for statement in statements.merge(f"{table}_s"):
         postgres.query(statement)
     assert postgres.query(f"SELECT id, v FROM {table} ORDER BY id") == [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.problem import Problem
+from penstock.pipeline.sinks.lake_path import absolute
 from penstock.pipeline.spec.model import Pipeline
 from penstock.pipeline.spec.sinks import IcebergSink
 
@@ -41,7 +41,7 @@ def catalog_settings(pipeline: Pipeline, name: str, spec: IcebergSink) -> dict[s
     return {
         catalog: CATALOG,
         f"{catalog}.type": "hadoop",
-        f"{catalog}.warehouse": _absolute(pipeline, spec.warehouse),
+        f"{catalog}.warehouse": absolute(pipeline, spec.warehouse),
     }
 
 
@@ -79,9 +79,3 @@ def _catalogs(spark: SparkSession) -> set[str]:
     if "spark.sql.defaultCatalog" in settings:
         found.add("spark.sql.defaultCatalog")
     return found
-
-
-def _absolute(pipeline: Pipeline, given: str) -> str:
-    if "://" in given or os.path.isabs(given):
-        return given
-    return os.path.join(os.path.dirname(os.path.abspath(pipeline.place.file)), given)

@@ -8,12 +8,12 @@ that is written again finds its number, and is left alone.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.sinks.jdbc_connection import Connection, Database, redacted
-from penstock.pipeline.sinks.jdbc_statements import Statements, stage_prefix
+from penstock.pipeline.sinks.jdbc_statements import ROW, Statements, stage_prefix
 from penstock.pipeline.sinks.lake_rows import check_columns, check_types, newest, quoted, shown
 from penstock.pipeline.spec.sinks import JdbcSink
 
@@ -31,13 +31,6 @@ POSTGRESQL_PROPERTIES = {
     "stringtype": "unspecified",
     "ApplicationName": "penstock",
 }
-
-
-class Staged(NamedTuple):
-    """A stage and how many rows the batch has."""
-
-    table: str
-    rows: int
 
 
 def open_sink(context: Context, name: str, spec: JdbcSink) -> OpenJdbc:
@@ -63,10 +56,16 @@ class OpenJdbc:
             columns = connection.columns(self._spec.table)
             if columns is None:
                 self._create(connection, rows)
+                connection.commit()
             else:
                 self._check(columns, rows)
             self._statements = self._statements_for(connection, rows)
             self._remember(connection)
+            connection.commit()
+            if self._statements.postgresql:
+                # Whether the key can be merged by is known before there is a batch.
+                for statement in self._statements.merge(self._spec.table):
+                    connection.rows(f"EXPLAIN {statement}")
             for stage in connection.tables(stage_prefix(self._writer)):
                 connection.execute(f"DROP TABLE {stage}")
             connection.commit()
@@ -76,49 +75,50 @@ class OpenJdbc:
         with self._database.connect() as connection:
             if self._last(connection) >= batch_id:
                 return
-        staged = self._stage(batch, batch_id)
-        with self._database.connect() as connection:
-            self._merge(connection, staged.table, batch_id)
-        self._drop(staged.table)
+        stage = self._stage(batch, batch_id)
+        try:
+            with self._database.connect() as connection:
+                self._merge(connection, stage, batch_id)
+        finally:
+            self._drop(stage)
 
-    def _stage(self, batch: DataFrame, batch_id: int) -> Staged:
+    def _stage(self, batch: DataFrame, batch_id: int) -> str:
+        """Have executors write the batch to a table of its own; its name."""
+        assert self._statements is not None, "prepare comes first"
         rows = self._chosen(batch)
         for _ in range(STAGING_TRIES_MAX):
-            staged = self._try_stage(rows, batch_id)
+            stage = self._try_stage(rows, batch_id)
             with self._database.connect() as connection:
-                [(found,)] = connection.rows(f"SELECT count(*) FROM {staged.table}")
-            if found == staged.rows:
-                return staged
-            # A task committed and died before it could say so, and another one did its work.
-            self._drop(staged.table)
+                [(twice,)] = connection.rows(self._statements.twice(stage))
+            if twice == 0:
+                return stage
+            self._drop(stage)
         raise Problem(
-            f"batch {batch_id} has {staged.rows} rows, but {found} arrived in its stage",
+            f"{twice} rows of batch {batch_id} were staged twice, time and again",
             "Tasks seem to be run twice: turn spark.speculation off. Nothing was merged.",
             self._place,
         )
 
-    def _try_stage(self, rows: DataFrame, batch_id: int) -> Staged:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
-
+    def _try_stage(self, rows: DataFrame, batch_id: int) -> str:
         assert self._statements is not None, "prepare comes first"
         stage = self._statements.stage_name(self._writer, batch_id)
         with self._database.connect() as connection:
             connection.execute(self._statements.create_stage(stage))
             connection.commit()
-        counted = Observation()
-        observed = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
         options = {**SPARK_OPTIONS, **self._spec.options}
         with self._database.told():
-            observed.write.options(**options).mode("append").jdbc(
-                self._spec.jdbc, stage, properties=dict(self._database.properties)
+            rows.write.options(**options).mode("append").jdbc(
+                self._spec.jdbc, stage, properties=self._database.for_spark()
             )
-        return Staged(stage, int(counted.get["rows"]))
+        return stage
 
     def _chosen(self, batch: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
         assert self._statements is not None, "prepare comes first"
         rows = newest(batch, self._spec.key, self._spec.order_by) if self._spec.key else batch
-        return rows.select(*(quoted(name) for name in self._statements.columns))
+        columns = [F.col(quoted(name)) for name in self._statements.columns]
+        return rows.select(*columns, F.monotonically_increasing_id().alias(ROW))
 
     def _merge(self, connection: Connection, stage: str, batch_id: int) -> None:
         assert self._statements is not None, "prepare comes first"
@@ -137,7 +137,7 @@ class OpenJdbc:
         connection.commit()
 
     def _drop(self, stage: str) -> None:
-        # The batch counts already; a stage that stays is dropped at the next start.
+        # A stage that stays, because the database is gone, is dropped at the next start.
         with contextlib.suppress(Problem), self._database.connect() as connection:
             connection.execute(f"DROP TABLE {stage}")
             connection.commit()
@@ -170,7 +170,7 @@ class OpenJdbc:
         )
         with self._database.told():
             chosen.write.mode("ignore").jdbc(
-                self._spec.jdbc, self._spec.table, properties=dict(self._database.properties)
+                self._spec.jdbc, self._spec.table, properties=self._database.for_spark()
             )
         if self._spec.key:
             statements = self._statements_for(connection, rows)

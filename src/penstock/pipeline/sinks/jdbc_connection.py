@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.problem import Place, Problem
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ADVICE = {
+    "42P10": "Give the table a unique index over exactly the columns of `key`.",
     "08": "See that the database runs and can be reached from here.",
     "28": "See `user` and `password`.",
     "3D": "Create the database, or correct the address.",
@@ -23,7 +24,7 @@ ADVICE = {
     "22": "A value does not fit its column: cast it in a step, or widen the column.",
     "23": "A row breaks a rule of the table: filter such rows, or change the rule.",
 }
-"""What to do about an error, by the class of its SQLSTATE."""
+"""What to do about an error, by its SQLSTATE or the class of it."""
 
 OTHERWISE = "The batch was not written, and is written again when the pipeline goes on."
 
@@ -34,7 +35,7 @@ class Database:
 
     spark: SparkSession
     url: str
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = field(repr=False)
     place: Place
 
     @contextlib.contextmanager
@@ -46,6 +47,11 @@ class Database:
                 yield connection
             finally:
                 connection.close()
+
+    def for_spark(self) -> dict[str, str]:
+        """The properties with which Spark's own reader and writer connect."""
+        driver = self._driver(self.spark.sparkContext._jvm).getClass().getName()
+        return {"driver": str(driver), **self.properties}
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
@@ -91,7 +97,9 @@ class Database:
         if password:
             said = said.replace(password, "***")
         return Problem(
-            f"{redacted(self.url)}: {said}", ADVICE.get(state[:2], OTHERWISE), self.place
+            f"{redacted(self.url)}: {said}",
+            ADVICE.get(state) or ADVICE.get(state[:2], OTHERWISE),
+            self.place,
         )
 
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 BATCHES = "penstock_batches"
 """The table, beside the one that is written, which remembers each writer's last batch."""
 
+ROW = "penstock_row"
+"""A number that each row of a batch has in its stage. Two tasks may have written the same rows,
+when one of them committed and died before it could say so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statements:
@@ -33,8 +37,12 @@ class Statements:
         """An empty table whose columns have the types of those that will be merged into."""
         # What a crash of the database takes is staged again: no need to log it.
         kind = "UNLOGGED TABLE" if self.postgresql else "TABLE"
-        chosen = self.listed(self.columns)
+        chosen = f"{self.listed(self.columns)}, CAST(0 AS BIGINT) AS {ROW}"
         return f"CREATE {kind} {stage} AS SELECT {chosen} FROM {self.table} WHERE 1 = 0"
+
+    def twice(self, stage: str) -> str:
+        """How many rows of the stage are there more than once."""
+        return f"SELECT count(*) - count(DISTINCT {ROW}) FROM {stage}"
 
     def merge(self, stage: str) -> tuple[str, ...]:
         """Rows of the stage into the table, in place of those with the same key."""

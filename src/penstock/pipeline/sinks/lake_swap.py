@@ -60,13 +60,18 @@ def steps(lake: str, swap: Swap, *, exchange: Callable[[str, str], bool]) -> Ite
     yield Step("write the note", lambda: _write(lake, swap))
     yield Step("swap", lambda: _swap(lake, swap, exchange))
     yield Step("remove the old files", lambda: _remove_old(lake, swap))
-    yield Step("forget", lambda: _forget(lake, swap.id))
 
 
 def run(lake: str, swap: Swap) -> None:
-    """Replace the old files by the new one."""
+    """Replace the old files by the new one; `forget` has to follow."""
     for step in steps(lake, swap, exchange=disk.exchange):
         step.do()
+
+
+def forget(lake: str, id: str) -> None:
+    """Remove the note of a swap, and the folder that was swapped out."""
+    disk.remove([_note(lake, id)])
+    disk.remove_folder(os.path.join(compaction_folder(lake), id))
 
 
 def recover_compaction(lake: str) -> None:
@@ -89,7 +94,7 @@ def recover_swaps(lake: str) -> None:
             swap = Swap(found["id"], found["folder"], tuple(found["old"]), found["new"])
             if os.path.exists(os.path.join(lake, swap.folder, swap.new)):
                 _remove_old(lake, swap)
-            _forget(lake, swap.id)
+            forget(lake, swap.id)
     for name in names:
         if os.path.isdir(os.path.join(home, name)):
             disk.remove_folder(os.path.join(home, name))
@@ -133,11 +138,6 @@ def _remove_old(lake: str, swap: Swap) -> None:
     # The new name must be on disk before the old ones go.
     disk.sync_folder(folder)
     disk.remove(os.path.join(folder, name) for name in swap.old)
-
-
-def _forget(lake: str, id: str) -> None:
-    disk.remove([_note(lake, id)])
-    disk.remove_folder(os.path.join(compaction_folder(lake), id))
 
 
 def _note(lake: str, id: str) -> str:

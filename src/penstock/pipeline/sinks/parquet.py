@@ -12,6 +12,7 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.sinks import lake_schema
 from penstock.pipeline.sinks.lake_folders import Folder, read_folders
 from penstock.pipeline.sinks.lake_layout import Written, arrange, next_layout
+from penstock.pipeline.sinks.lake_path import lake_path
 from penstock.pipeline.sinks.lake_publication import (
     Manifest,
     Publication,
@@ -42,7 +43,7 @@ class OpenParquet:
         self._context = context
         self._place = spec.place
         self._spec = spec
-        self._lake = lake_path(context, spec)
+        self._lake = lake_path(context.pipeline, spec)
         self._family = file_name(context.writer(name).removesuffix(context.checkpoint.id))
         self._publication = Publication(self._lake, context.writer(name))
         self._file_bytes = size_bytes(spec.file_bytes)
@@ -157,16 +158,3 @@ def _read_files(attempt: str) -> Iterator[StagedFile]:
             if name.endswith(SUFFIX):
                 path = os.path.join(folder, name)
                 yield StagedFile(path, read_metadata(path).num_rows, os.path.getsize(path))
-
-
-def lake_path(context: Context, spec: ParquetSink) -> str:
-    """The lake's folder; a place that has no rename is refused."""
-    given = context.path(spec.parquet).removeprefix("file://")
-    scheme, found, _ = given.partition("://")
-    if found:
-        raise Problem(
-            f"files cannot be renamed into place on {scheme}://, so not be written exactly once",
-            "Write an Iceberg table there (iceberg: instead of parquet:), or files to a folder.",
-            spec.place,
-        )
-    return os.path.normpath(given)
