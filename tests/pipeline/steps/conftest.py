@@ -18,7 +18,7 @@ from penstock.pipeline.views import View, Views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 PLACE = Place("orders.yml", 7, "steps[1]")
 """Where every step of these tests stands."""

@@ -12,7 +12,10 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.spec.steps import JoinStep
 from penstock.pipeline.steps import tables
 from penstock.testing import Broker
+from tests.pipeline.postgres import PASSWORD, USER, Postgres
 from tests.pipeline.steps.conftest import PLACE, Bench
+
+NOBODY = "jdbc:postgresql://localhost:1/shop"
 
 
 @pytest.fixture
@@ -89,6 +92,56 @@ def test_files_that_others_add_are_seen_after_a_refresh(
         assert names(run.catch_up()) == ["Ann", "Bob"]
 
 
+def test_snapshots_that_others_commit_are_seen_after_a_refresh(
+    bench: Bench, refreshes: list[tables.Refresh]
+) -> None:
+    bench.spark.sql("CREATE TABLE lake.shop.buyers (id int, name string) USING iceberg")
+    bench.spark.sql("INSERT INTO lake.shop.buyers VALUES (1, 'Ann')")
+    bench.stream("orders", "buyer int")
+    warehouse = bench.spark.conf.get("spark.sql.catalog.lake.warehouse") or ""
+    step = JoinStep(
+        join="buyers",
+        table="iceberg:shop.buyers",
+        warehouse=warehouse,
+        condition="buyer = buyers.id",
+        how="left",
+        place=PLACE,
+    )
+    made = bench.apply(step)
+    bench.feed("orders", {"buyer": 1}, {"buyer": 2})
+    with bench.start(made) as run:
+        assert names(run.catch_up()) == ["Ann", None]
+        # Through another catalog, as another process would.
+        bench.spark.sql("INSERT INTO lake.shop.buyers VALUES (2, 'Bob')")
+        refreshes[0].once()
+        bench.feed("orders", {"buyer": 1}, {"buyer": 2})
+        assert names(run.catch_up()) == ["Ann", "Bob"]
+
+
+def test_a_database_is_asked_again_after_a_refresh(
+    bench: Bench, refreshes: list[tables.Refresh], postgres: Postgres
+) -> None:
+    postgres.query("CREATE TABLE step_buyers AS SELECT 1 AS id, 'Ann'::text AS name")
+    bench.stream("orders", "buyer int")
+    options = {"dbtable": "step_buyers", "user": USER, "password": PASSWORD}
+    step = JoinStep(
+        join="buyers",
+        table=postgres.url,
+        options=options,
+        condition="buyer = buyers.id",
+        place=PLACE,
+    )
+    made = bench.apply(step)
+    bench.feed("orders", {"buyer": 1})
+    with bench.start(made) as run:
+        assert names(run.catch_up()) == ["Ann"]
+        postgres.query("UPDATE step_buyers SET name = 'Anna'")
+        refreshes[0].once()
+        bench.feed("orders", {"buyer": 1})
+        assert names(run.catch_up()) == ["Anna"]
+        assert PASSWORD not in run.query._jsq.explainInternal(True)
+
+
 def test_tables_are_refreshed_for_as_long_as_the_session_is_open(bench: Bench) -> None:
     renewed = threading.Semaphore(0)
     step = JoinStep(join="t", table="csv:t", condition="true", refresh="10 ms", place=PLACE)
@@ -107,6 +160,8 @@ def test_tables_are_refreshed_for_as_long_as_the_session_is_open(bench: Bench) -
         ({"table": "jdbc:postgresql://localhost/shop"}, "options: {dbtable: NAME}"),
         ({"table": "iceberg:nosuch.customers"}, "nosuch"),
         ({"table": "csv:customers.csv", "schema": "id itn"}, "ITN"),
+        ({"table": "csv:customers.csv", "refresh": "0 seconds"}, "no time at all"),
+        ({"table": NOBODY, "options": {"dbtable": "customers"}}, "localhost:1 refused"),
     ],
 )
 def test_mistakes_about_tables_are_told(bench: Bench, changed: dict[str, Any], said: str) -> None:

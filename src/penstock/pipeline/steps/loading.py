@@ -13,11 +13,12 @@ from types import ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Place, Problem
 from penstock.pipeline.spec.shapes import split_python
-from penstock.pipeline.steps.refusal import nearest
+from penstock.pipeline.steps.refusal import nearest, shortened
 
 
 def load(context: Context, given: str, place: Place) -> Any:
@@ -43,6 +44,8 @@ def user_code(path: str, place: Place) -> Iterator[None]:
     except Exception as raised:
         kind = type(raised).__name__
         told = str(raised).strip().partition("\n")[0]
+        if isinstance(raised, PySparkException):
+            told = shortened(str(raised))
         raise Problem(f"{_line(path, raised)}: {kind}: {told}", "", place) from raised
 
 

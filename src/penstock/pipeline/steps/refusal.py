@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
@@ -33,6 +34,10 @@ def told(
         yield
     except PySparkException as refused:
         raise _problem(refused, place, list(columns), list(views), lines_before) from None
+    except Py4JJavaError as failed:
+        # What Spark passes on from a database's driver, or from a file system.
+        said = failed.java_exception.getMessage() or failed.java_exception.toString()
+        raise Problem(f"Spark cannot do this: {shortened(said)}", "", place) from None
 
 
 def _problem(

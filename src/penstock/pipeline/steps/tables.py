@@ -157,9 +157,11 @@ def _database(context: Context, step: JoinStep) -> DataFrame:
 
 def kept(context: Context, step: JoinStep, rows: DataFrame, renew: Callable[[], None]) -> DataFrame:
     """`rows`, in memory from one refresh to the next; `renew` prepares their being read again."""
+    seconds = duration_ms(step.refresh) / 1000
+    if not seconds:
+        raise Problem("refresh is no time at all", "A second is the least that helps.", step.place)
     rows.persist()
     refresh = Refresh(context.spark, step.join, rows, renew)
-    seconds = duration_ms(step.refresh) / 1000
     threading.Thread(
         target=refresh.again_and_again, args=(seconds,), name=f"refresh {step.join}", daemon=True
     ).start()
