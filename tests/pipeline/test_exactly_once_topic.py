@@ -18,15 +18,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.pipeline.spark.java import find_java
-from penstock.pipeline.spark.release import check_release
 from penstock.testing import Broker
 from tests.pipeline.sinks.topic_scene import create, read_all
-from tests.pipeline.spark.missing import skipped_without_spark
+from tests.pipeline.spark.cluster import Cluster
 
 KILLS = int(os.environ.get("PENSTOCK_PIPELINE_KILLS", "3"))
 BATCH = 1_500
-PER_KILL = 4 * BATCH
+PER_KILL = 3 * BATCH
 KEYS = 50
 PARTITIONS = 4
 SOURCE, SINK = "numbers", "copies"
@@ -47,29 +45,24 @@ sinks:
     value: string
 on_error:
   policy: retry
-spark:
-  spark.driver.memory: 600m
-  spark.executor.memory: 512m
-  spark.sql.shuffle.partitions: "2"
 """
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 120 * KILLS)
-def test_each_record_is_in_the_topic_once_whatever_is_killed(tmp_path: Path) -> None:
+def test_each_record_is_in_the_topic_once_whatever_is_killed(
+    spark_cluster: Cluster, tmp_path: Path
+) -> None:
     seed = int(os.environ.get("PENSTOCK_TEST_SEED", time.time_ns() % 1_000_000))
     print(f"PENSTOCK_TEST_SEED={seed} makes the same choices")
     chance = random.Random(seed)
     count = PER_KILL * (KILLS + 1)
-    with skipped_without_spark():
-        check_release()
-        find_java()
     with Broker(data=tmp_path / "broker") as broker:
         feed(broker.bootstrap_servers, count)
         watch = Watch(broker.bootstrap_servers)
-        pipeline = Run(tmp_path, broker.bootstrap_servers)
-        victims = Victims(chance, broker, pipeline)
+        pipeline = Run(tmp_path, broker.bootstrap_servers, spark_cluster)
+        victims = Victims(chance, broker, pipeline, spark_cluster)
         try:
             for number in range(KILLS):
                 pipeline.wait_for(watch, PER_KILL * number + 1)
@@ -111,12 +104,14 @@ def check(bootstrap: str, count: int) -> None:
 class Run:
     """`penstock pipeline run` in a session of its own, started again whenever it ends."""
 
-    def __init__(self, folder: Path, bootstrap: str) -> None:
+    def __init__(self, folder: Path, bootstrap: str, cluster: Cluster) -> None:
         self._folder = folder
         file = folder / "copy.yml"
         file.write_text(FILE.replace("BOOTSTRAP", bootstrap))
-        words = ["run", str(file), "--master", "local-cluster[2,1,512]", "-o", "json"]
-        self._command = [sys.executable, "-m", "penstock", "pipeline", *words]
+        self._command = [sys.executable, "-m", "penstock", "pipeline", "run", str(file)]
+        self._command += ["--master", cluster.url, "-o", "json"]
+        for key, value in cluster.settings.items():
+            self._command += ["--conf", f"{key}={value}"]
         self.lives = 0
         self._start()
 
@@ -139,16 +134,11 @@ class Run:
                 best, deadline = found, time.monotonic() + PROGRESS_SECONDS_MAX
             assert time.monotonic() < deadline, f"only {found} of {count} records:\n{self._log()}"
 
-    def processes(self, named: str = "") -> list[int]:
-        """The process, and all that came of it: the JVMs and Spark's Python workers."""
-        return [
-            pid for pid in _pids() if _session(pid) == self._process.pid and named in _command(pid)
-        ]
-
     def kill(self) -> None:
-        """The driver and everything under it."""
-        for pid in self.processes():
-            _kill(pid)
+        """The driver, Java and Python. Its executors live on until they notice."""
+        for pid in _pids():
+            if _session(pid) == self._process.pid:
+                _kill(pid)
         self._process.wait()
 
     def _log(self) -> str:
@@ -158,8 +148,11 @@ class Run:
 class Victims:
     """Who is killed: each kind in turn at first, then any."""
 
-    def __init__(self, chance: random.Random, broker: Broker, pipeline: Run) -> None:
+    def __init__(
+        self, chance: random.Random, broker: Broker, pipeline: Run, cluster: Cluster
+    ) -> None:
         self._chance = chance
+        self._workers = cluster.pids[1:]
         self._broker = broker
         self._pipeline = pipeline
         self.killed: Counter[str] = Counter()
@@ -175,10 +168,13 @@ class Victims:
 
     def executor(self) -> None:
         deadline = time.monotonic() + PROGRESS_SECONDS_MAX
-        while not (running := self._pipeline.processes(EXECUTOR)):
+        while not (running := [pid for pid in _pids() if self._is_executor(pid)]):
             assert time.monotonic() < deadline, "there is no executor to kill"
             time.sleep(0.2)
         _kill(self._chance.choice(running))
+
+    def _is_executor(self, pid: int) -> bool:
+        return _parent(pid) in self._workers and EXECUTOR in _command(pid)
 
     def broker(self) -> None:
         self._broker.kill()
@@ -219,6 +215,13 @@ def _session(pid: int) -> int:
     try:
         return os.getsid(pid)
     except ProcessLookupError:
+        return 0
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
         return 0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.cli.failure import Failure
+from penstock.cli.output import Shape
 from penstock.cli.pipeline_redrive import redrive as command
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.redrive import Wish, redrive
@@ -99,7 +100,7 @@ def test_letters_go_back_to_their_topic_once_and_those_left_out_wait(
         f"sources: {{numbers: {{topic: {source}}}}}\nsinks: {{out: {{topic: {scene.topic}}}}}\n"
     )
 
-    command(str(file), filter="^wrong", dry_run=True, output="json")  # type: ignore[arg-type]
+    command(str(file), filter="^wrong", dry_run=True, output=Shape.JSON)
     assert json.loads(capsys.readouterr().out)["sent"] == {source: 3}
     assert scene.records(source) == []
 

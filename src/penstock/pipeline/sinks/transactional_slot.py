@@ -295,7 +295,7 @@ class _Transaction:
 
 
 def _collector(errors: list[KafkaError]) -> Callable[[KafkaError | None, object], None]:
-    """Puts errors of deliveries into a list; it knows nothing else, so that clients can be freed."""
+    """Puts errors of deliveries into a list, and holds on to nothing else: clients are freed."""
 
     def collect(error: KafkaError | None, _message: object) -> None:
         if error is not None:
