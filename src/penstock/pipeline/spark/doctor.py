@@ -74,4 +74,7 @@ def _classes(java: Java, tell: Callable[[str], None]) -> Finding:
     if path.is_file():
         return Finding("classes", str(path), "were ready")
     tell("starting Spark once, so that it starts faster from now on")
-    return Finding("classes", str(make_classes(java)), "started Spark, and kept its classes")
+    made = make_classes(java)
+    if made is None:
+        return Finding("classes", "", "started Spark, but this Java keeps no classes")
+    return Finding("classes", str(made), "started Spark, and kept its classes")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -158,9 +159,9 @@ def _fetch(home: Path, wanted: list[Jar]) -> None:
             return
         aside = Path(tempfile.mkdtemp(prefix="fetch-", dir=home))
         try:
-            said = _run_ivy(aside, wanted)
+            _check(aside, wanted, _run_ivy(aside, wanted))
             for jar in wanted:
-                _accept(aside / jar.file, home / jar.file, jar, said)
+                os.replace(aside / jar.file, home / jar.file)
         finally:
             shutil.rmtree(aside)
 
@@ -216,26 +217,35 @@ def _module(wanted: Iterable[Jar]) -> str:
     )
 
 
-def _accept(fetched: Path, target: Path, jar: Jar, said: str) -> None:
-    if not fetched.is_file():
+def _check(aside: Path, wanted: list[Jar], said: str) -> None:
+    """Whether all that was wanted was fetched, and is what was pinned."""
+    absent = [jar for jar in wanted if not (aside / jar.file).is_file()]
+    if absent:
+        # Ivy hands over all or nothing: who is to blame is in what it said.
+        verdict = "".join(re.split("UNRESOLVED DEPENDENCIES|FAILED DOWNLOADS", said)[1:])
+        blamed = [jar for jar in absent if f"#{jar.name};{jar.version}" in verdict]
         raise Problem(
-            f"{jar.file} could not be fetched: {_reason(said)}",
+            f"{_listed(blamed or absent)} could not be fetched: {_reason(said)}",
             f"set {MIRROR_VARIABLE} to a Maven repository that this machine reaches, or "
             f"{FOLDER_VARIABLE} to a folder that holds the jars",
         )
-    if _digest(fetched) != jar.sha256:
+    changed = [jar for jar in wanted if _digest(aside / jar.file) != jar.sha256]
+    if changed:
         raise Problem(
-            f"what was fetched as {jar.file} is not the one that was pinned "
-            f"(SHA-256 {jar.sha256}); it was thrown away",
+            f"what was fetched as {_listed(changed)} is not what was pinned, by its SHA-256, and "
+            "was thrown away",
             f"see what stands behind {MIRROR_VARIABLE}, or in front of this machine",
         )
-    os.replace(fetched, target)
+
+
+def _listed(some: Iterable[Jar]) -> str:
+    return ", ".join(jar.file for jar in some)
 
 
 def _reason(said: str) -> str:
-    """The first line of Ivy's output that tells of something wrong."""
-    telling = ("Server access error", "not found", "UnknownHost", "longer than", "Exception")
-    for line in said.splitlines():
-        if any(word in line for word in telling):
-            return line.strip()
-    return "the repository did not have it"
+    """The line of Ivy's output that tells best what was wrong."""
+    for word in ("Server access error", "longer than", "Exception"):
+        for line in said.splitlines():
+            if word in line:
+                return re.sub(r"://[^/@\s]*@", "://", line.strip())  # a mirror's password
+    return "the repository does not have it"

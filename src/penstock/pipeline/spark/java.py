@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -140,25 +139,24 @@ def _home_without_vector(real: Path) -> Path:
     """A JAVA_HOME whose `java` drops the request for the vector module."""
     name = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
     home = cache_folder() / "java" / name
+    program = home / "bin" / "java"
     script = _SCRIPT.format(module=VECTOR, java=_quoted(str(real / "bin" / "java")))
     try:
-        if (home / "bin" / "java").read_text() == script:
+        if program.read_text() == script:
             return home
     except OSError:
         pass  # not made yet
-    home.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(dir=home.parent))
-    (aside / "bin").mkdir()
-    program = aside / "bin" / "java"
-    program.write_text(script)
-    program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    program.parent.mkdir(parents=True, exist_ok=True)
     for each in ("lib", "conf", "release"):
-        (aside / each).symlink_to(real / each)
-    aside.chmod(0o755)
-    try:
-        os.rename(aside, home)
-    except OSError:  # another process was quicker
-        shutil.rmtree(aside)
+        try:
+            (home / each).symlink_to(real / each)
+        except FileExistsError:
+            pass  # another process is at it, too
+    descriptor, aside = tempfile.mkstemp(dir=program.parent)
+    with open(descriptor, "w") as file:
+        file.write(script)
+    os.chmod(aside, 0o755)
+    os.replace(aside, program)
     return home
 
 

@@ -1,6 +1,6 @@
-"""A first run of Spark, with nobody watching: `python -m ...rehearsal CLASSES LOG`.
+"""A first run of Spark, with nobody watching: `python -m ...rehearsal OPTIONS LOG`.
 
-Does a little of what pipelines do, so that Java keeps the classes for it in the file CLASSES.
+Does a little of what pipelines do, so that Java, told so by OPTIONS, keeps the classes for it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ END_SECONDS_MAX = 120
 BATCH_SECONDS_MAX = 60
 
 
-def rehearse(classes: Path, log: Path) -> None:
+def rehearse(java_options: str, log: Path) -> None:
     """Run Spark once, and wait until its Java has ended and written the classes."""
-    keep = f"-XX:ArchiveClassesAtExit={classes}"
     spark = open_session(
         "rehearsal",
         master="local[2]",
-        settings={"spark.driver.extraJavaOptions": keep},
+        settings={"spark.driver.extraJavaOptions": java_options},
         log=log,
     )
     from pyspark import SparkContext
@@ -70,6 +69,6 @@ def _work(spark: SparkSession, folder: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        rehearse(Path(sys.argv[1]), Path(sys.argv[2]))
+        rehearse(sys.argv[1], Path(sys.argv[2]))
     except Problem as problem:
         sys.exit(str(problem.what))

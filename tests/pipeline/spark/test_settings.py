@@ -1,0 +1,88 @@
+"""The settings of a session: Penstock's, the machine's and the user's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.pipeline.spark.settings import chosen_settings, local_cores
+
+
+@pytest.fixture(autouse=True)
+def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+
+
+def chosen(
+    master: str = "local[2]", user: dict[str, str] | None = None, needs: tuple[str, ...] = ()
+) -> dict[str, str]:
+    return chosen_settings(
+        "orders",
+        master,
+        user or {},
+        jars=[Path("/jars/a.jar"), Path("/jars/b.jar")],
+        needs=frozenset(needs),
+        java_options="-Dx=1",
+    )
+
+
+def test_one_machine_gets_as_many_partitions_as_it_has_cores_and_talks_to_itself() -> None:
+    settings = chosen()
+    assert settings["spark.sql.shuffle.partitions"] == "2"
+    assert settings["spark.driver.host"] == "127.0.0.1"
+    assert re.fullmatch(r"\d+m", settings["spark.driver.memory"])
+
+
+def test_a_cluster_keeps_its_own_sizes_and_addresses() -> None:
+    settings = chosen("spark://host:7077")
+    assert not settings.keys() & {
+        "spark.sql.shuffle.partitions",
+        "spark.driver.host",
+        "spark.driver.memory",
+    }
+
+
+def test_the_user_wins() -> None:
+    user = {"spark.ui.enabled": "true", "spark.driver.memory": "9g", "spark.app.name": "mine"}
+    assert chosen(user=user).items() >= user.items()
+
+
+def test_settings_that_hold_many_things_get_the_users_as_well() -> None:
+    user = {
+        "spark.jars": "/mine.jar",
+        "spark.driver.extraJavaOptions": "-Dmine=1",
+        "spark.sql.extensions": "org.example.Mine",
+        "spark.redaction.regex": "mine",
+    }
+    settings = chosen(user=user, needs=("iceberg",))
+    assert settings["spark.jars"] == "/jars/a.jar,/jars/b.jar,/mine.jar"
+    assert settings["spark.driver.extraJavaOptions"] == "-Dx=1 -Dmine=1"
+    assert settings["spark.sql.extensions"].endswith(
+        "IcebergSparkSessionExtensions,org.example.Mine"
+    )
+    for hidden in ("password", "mine"):
+        assert re.search(settings["spark.redaction.regex"], hidden)
+
+
+def test_what_a_machine_has_settled_for_all_its_jobs_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# for everybody\nspark.sql.session.timeZone  Europe/Paris\nspark.ui.enabled=true\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    settings = chosen()
+    assert "spark.sql.session.timeZone" not in settings
+    assert "spark.ui.enabled" not in settings
+    assert settings["spark.sql.shuffle.partitions"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[3]", 3), ("local[4,2]", 4), ("spark://h:1", None), ("yarn", None)],
+)
+def test_the_cores_of_a_master(master: str, cores: int | None) -> None:
+    assert local_cores(master) == cores
