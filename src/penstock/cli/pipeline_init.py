@@ -14,11 +14,11 @@ from penstock.cli.failure import USAGE, Failure, say
 class Template(StrEnum):
     """What the pipeline does."""
 
+    GENERATOR_TO_TOPIC = "generator-to-topic"
     TOPIC_TO_LAKE = "topic-to-lake"
     TOPIC_TO_TOPIC = "topic-to-topic"
     LOG_TO_TOPIC = "log-to-topic"
     DATABASE_TO_TOPIC = "database-to-topic"
-    GENERATOR_TO_TOPIC = "generator-to-topic"
 
 
 def init(
@@ -27,10 +27,11 @@ def init(
     ] = "pipeline.yml",
     template: Annotated[
         Template, typer.Option("--template", "-t", help="What the pipeline is to do.")
-    ] = Template.TOPIC_TO_LAKE,
+    ] = Template.GENERATOR_TO_TOPIC,
 ) -> None:
-    """Write a pipeline file to begin with: it runs as it is, beside `penstock up`.
+    """Write a pipeline file to begin with.
 
+    The first template runs as it is beside `penstock up`; the others say what they need.
     Beside it goes .penstock/pipeline.schema.json, by which editors complete and check its keys.
     """
     from penstock.pipeline.spec.templates import SCHEMA_FILE, template_text

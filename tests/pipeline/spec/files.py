@@ -17,6 +17,10 @@ from penstock.pipeline.spec.read import pipeline_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
+EXAMPLES = sorted((REPOSITORY / "examples").rglob("*.yml"))
+EXAMPLES_ENVIRONMENT = {"DAY": "2026-11-01"}
+"""What the examples want to be told."""
+
 MINIMAL = """\
 name: orders
 sources:

@@ -26,7 +26,7 @@ from penstock.pipeline.spec.steps import (
     StatefulStep,
     WindowStep,
 )
-from tests.pipeline.spec.files import FULL, MINIMAL, REPOSITORY, read
+from tests.pipeline.spec.files import EXAMPLES, EXAMPLES_ENVIRONMENT, FULL, MINIMAL, read
 
 
 def test_a_name_a_source_and_a_sink_make_a_pipeline() -> None:
@@ -162,11 +162,9 @@ def test_anchors_save_writing() -> None:
     ] * 2
 
 
-@pytest.mark.parametrize(
-    "path", sorted((REPOSITORY / "examples").rglob("*.yml")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_examples_are_valid(path: Path) -> None:
-    assert read_pipeline(path, {}).name
+    assert read_pipeline(path, EXAMPLES_ENVIRONMENT).name
 
 
 def test_a_byte_order_mark_is_no_mistake() -> None:

@@ -14,7 +14,7 @@ from penstock.pipeline.spec.read import pipeline_of
 from penstock.pipeline.spec.schema import DIALECT, pipeline_schema
 from penstock.pipeline.spec.templates import TEMPLATES, template_text
 from tests.pipeline.spec.documents import documents, written
-from tests.pipeline.spec.files import FULL, MINIMAL, REPOSITORY, as_editors_see_it, problems
+from tests.pipeline.spec.files import EXAMPLES, FULL, MINIMAL, as_editors_see_it, problems
 
 SCHEMA = pipeline_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -39,9 +39,7 @@ def test_the_schema_takes_the_files_to_begin_with(template: str) -> None:
     VALIDATOR.validate(as_editors_see_it(template_text(template, "orders.yml")))
 
 
-@pytest.mark.parametrize(
-    "path", sorted((REPOSITORY / "examples").rglob("*.yml")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_the_schema_takes_the_examples(path: Path) -> None:
     VALIDATOR.validate(as_editors_see_it(path.read_text()))
 

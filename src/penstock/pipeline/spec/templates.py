@@ -1,4 +1,4 @@
-"""Files to begin with: each runs as it is, and says with comments what to change."""
+"""Files to begin with: what they need is in their comments, and the generator's needs nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEMPLATES = {
 name: {name}
 sources:
   orders:
-    topic: orders                # penstock produce orders
+    topic: orders                # it must be there: penstock topic create orders
     value: {{format: json, schema: "id long, amount double, at timestamp"}}
 steps:
   - filter: amount > 0           # SQL; more steps may follow, each reads the one before
@@ -31,7 +31,7 @@ trigger: 10 seconds              # or available-now, to take what is there and e
 name: {name}
 sources:
   hits:
-    topic: hits                  # penstock produce hits
+    topic: hits                  # it must be there: penstock topic create hits
     value: {{format: json, schema: "path string, status int, at timestamp"}}
     watermark: at 1 minute       # rows that are later than this are left out
 steps:
