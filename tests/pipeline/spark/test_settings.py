@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipeline.spark.settings import chosen_settings, local_cores
+from penstock.pipeline.spark.settings import chosen_settings
 
 
 @pytest.fixture(autouse=True)
@@ -78,11 +78,3 @@ def test_what_a_machine_has_settled_for_all_its_jobs_is_left_to_it(
     assert "spark.sql.session.timeZone" not in settings
     assert "spark.ui.enabled" not in settings
     assert settings["spark.sql.shuffle.partitions"] == "2"
-
-
-@pytest.mark.parametrize(
-    ("master", "cores"),
-    [("local", 1), ("local[3]", 3), ("local[4,2]", 4), ("spark://h:1", None), ("yarn", None)],
-)
-def test_the_cores_of_a_master(master: str, cores: int | None) -> None:
-    assert local_cores(master) == cores

@@ -14,14 +14,13 @@ from penstock.pipeline.spark.classes import class_options
 from penstock.pipeline.spark.jars import jars_for
 from penstock.pipeline.spark.java import Java, find_java
 from penstock.pipeline.spark.logs import last_words, write_logging
+from penstock.pipeline.spark.master import LOCAL, check_master, local_cores
 from penstock.pipeline.spark.package import package_zip
 from penstock.pipeline.spark.release import check_release
-from penstock.pipeline.spark.settings import chosen_settings, is_secret, local_cores
+from penstock.pipeline.spark.settings import chosen_settings, is_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-LOCAL = "local[*]"
 
 
 def open_session(
@@ -40,6 +39,7 @@ def open_session(
     Spark's log goes to the file `log`. A process has one session at a time, and the jars and the
     memory of its first.
     """
+    check_master(master)
     check_release()
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession

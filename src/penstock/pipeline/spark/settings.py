@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from penstock.pipeline.spark.master import local_cores
+
 SECRET = (
     "(?i)secret|password|passwd|token|credential|access[.]?key|private[.]?key|jaas"
     "|ssl[.].*key|user[.-]?info|://[^/@\\s]*:[^/@\\s]*@"
@@ -86,14 +88,6 @@ def _preferred(master: str) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(cores),
         }
     return preferred
-
-
-def local_cores(master: str) -> int | None:
-    """How many tasks run at once on this machine; None if `master` is a cluster."""
-    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", master)
-    if found is None:
-        return None
-    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
 
 
 def _memory_mb() -> int:
