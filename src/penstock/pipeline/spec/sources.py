@@ -89,13 +89,19 @@ class JdbcSource(Placed):
     jdbc: str = entry("The address.", example="jdbc:postgresql://localhost/shop", shape=Shape.JDBC)
     table: str = entry("The table, or a query in brackets.")
     column: str = entry(
-        "A column that only rises (a number or a time): rows above the last one are new."
+        "A column that only rises (a number, a time or a text): rows above the last one are new."
     )
     user: str = entry("Who connects.", default="")
     password: str = entry(
         "With which password; take it from the environment: ${NAME}.", default="", secret=True
     )
     start: str = entry("Rows above this value only.", default="", name="from")
+    lag: str = entry(
+        "Leave rows alone until they are so far behind, since transactions may commit later than "
+        "they number their rows: a duration for a time column, a difference for a number.",
+        default="",
+        example="10 seconds",
+    )
     batch_rows_max: int = entry("At most so many rows in one batch.", default=100_000, least=1)
     watermark: str = entry(
         "The column of event time and how late a row may be.", default="", shape=Shape.WATERMARK
