@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 
-
 @pytest.fixture
 def make_context(spark: SparkSession, tmp_path: Path) -> Callable[..., Context]:
     """A maker of contexts; the pipeline file would stand in the test's own folder."""
@@ -52,7 +51,7 @@ def drain(tmp_path: Path) -> Callable[..., list[Row]]:
         taken: list[Row] = []
         query = (
             rows.writeStream.foreachBatch(lambda batch, _: taken.extend(batch.collect()))
-            .option("checkpointLocation", str(tmp_path / "queries" / checkpoint))
+            .option("checkpointLocation", str(tmp_path / "checkpoint" / "queries" / checkpoint))
             .queryName(f"drain-{uuid.uuid4().hex[:8]}")
             .trigger(availableNow=True)
             .start()

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 OBSERVED = "penstock_errors"
 """The metric that counts records which were left out: its column is `bad`."""
 
-BAD_RECORD = "penstock: bad record"
-"""How the message begins that stops a pipeline because of a record."""
-
 
 def origin(source: str, **known: Column) -> Column:
     """What a record was made of: what is not given is null."""
@@ -115,14 +112,13 @@ def _complaint() -> Column:
     from pyspark.sql import functions as f
 
     at = f.col(ORIGIN)
-    topic = f.format_string("%s-%s at offset %s", at["topic"], at["partition"], at["offset"])
-    line = f.format_string("%s, line %s", at["file"], at["line"])
-    where = (
-        f.when(at["topic"].isNotNull(), topic)
-        .when(at["line"].isNotNull(), line)
-        .otherwise(f.coalesce(at["file"], at["source"]))
+    record = f.format_string(
+        "the record of %s-%s at offset %s", at["topic"], at["partition"], at["offset"]
     )
-    return f.concat(f.lit(f"{BAD_RECORD} in "), where, f.lit(": "), f.col("_reason"))
+    where = f.when(at["topic"].isNotNull(), record).otherwise(
+        f.format_string("line %s of %s", at["line"], at["file"])
+    )
+    return f.concat(where, f.lit(" cannot be read: "), f.col("_reason"))
 
 
 def with_watermark(rows: DataFrame, watermark: str, place: Place) -> DataFrame:

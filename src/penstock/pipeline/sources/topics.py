@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.sources.intake import origin, take_in
+from penstock.pipeline.sources.lost_records import explain as explain
 from penstock.pipeline.spec.sources import TopicSource
 from penstock.pipeline.views import ORIGIN, View
 
