@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import ErrorCode
 from penstock.records.batch import BatchHead, check_batch, crc_of, patch_base, read_head, seal
-from penstock.records.builder import BatchBuilder
+from penstock.records.builder import BatchBuilder, batch_of_moment
 from penstock.records.compression import DecompressionFailed, compress, decompress
 from penstock.records.control import read_marker
 from penstock.records.deep import RecordRules, validate
 from penstock.records.record import iterate
-from penstock.records.varint import InvalidRecord, read_varint, write_varint
+from penstock.records.varint import InvalidRecord, read_varint, varint, write_varint
 
 SIZE_MAX = 1 << 20
 
@@ -54,6 +54,22 @@ def test_varints_come_back_and_leave_what_follows(value: int, rest: bytes) -> No
     size = len(out)
     assert size <= 10
     assert read_varint(out + rest, 0) == (value, size)
+    assert varint(value) == out
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=9000), st.none() | st.binary(max_size=9000)), min_size=1),
+    timestamps,
+    st.none() | st.tuples(st.integers(0, 2**60), st.integers(0, 32767)),
+)
+def test_records_of_one_moment_become_the_batch_that_a_builder_makes_of_them(
+    records: list[tuple[bytes, bytes | None]], timestamp: int, producer: tuple[int, int] | None
+) -> None:
+    who = {} if producer is None else {"producer_id": producer[0], "producer_epoch": producer[1]}
+    builder = BatchBuilder(transactional=producer is not None, **who)  # type: ignore[arg-type]
+    for key, value in records:
+        builder.append(key, value, timestamp)
+    assert batch_of_moment(records, timestamp, **who) == builder.build()
 
 
 @given(st.binary(max_size=300))

@@ -24,6 +24,8 @@ Bytes = bytes | bytearray | memoryview
 
 HEAD = struct.Struct(">qiibIhiqqqhii")
 HEAD_SIZE = HEAD.size
+UNCOVERED = struct.Struct(">qiibI")  # a head in two parts: up to the CRC, and what that covers
+COVERED = struct.Struct(">hiqqqhii")
 LENGTH_OFFSET = 8
 PREFIX_SIZE = 12  # base offset and length, which `length` does not count
 EPOCH_OFFSET = 12

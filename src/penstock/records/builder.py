@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.records.batch import (
     CONTROL,
+    COVERED,
     DELETE_HORIZON,
     HEAD,
     HEAD_SIZE,
@@ -21,18 +22,22 @@ from penstock.records.batch import (
     PREFIX_SIZE,
     TIMESTAMP_APPEND,
     TRANSACTIONAL,
+    UNCOVERED,
     BatchHead,
     Bytes,
     seal,
 )
+from penstock.records.checksum import crc32c
 from penstock.records.compression import NONE, compress
 from penstock.records.control import ABORT, COMMIT, END_TXN, KEY
 from penstock.records.record import Header, Record
-from penstock.records.varint import write_varint
+from penstock.records.varint import varint, write_varint
 
 NO_EPOCH = -1
 NO_TIMESTAMP = -1
 NO_HEADERS = b"\x00"  # a count of zero
+_START = b"\x00\x00"  # no attributes are defined, and as old as the batch
+_NO_VALUE = b"\x01" + NO_HEADERS  # a length of -1
 
 
 class BatchBuilder:
@@ -191,6 +196,39 @@ def _encode_headers(headers: Sequence[Header]) -> bytearray:
             write_varint(out, len(value))
             out += value
     return out
+
+
+def batch_of_moment(
+    records: Iterable[tuple[bytes, bytes | None]],
+    timestamp: int,
+    *,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+) -> bytearray:
+    """An uncompressed batch of (key, value) that are all equally old; transactional if a producer
+    is named. What a coordinator writes at each of its steps, in half the time of a builder.
+    """
+    parts = []
+    count = 0
+    for key, value in records:
+        front = _START + varint(count) + varint(len(key)) + key
+        back = _NO_VALUE if value is None else varint(len(value)) + value + NO_HEADERS
+        parts.append(varint(len(front) + len(back)) + front + back)
+        count += 1
+    body = b"".join(parts)
+    covered = COVERED.pack(
+        0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL,
+        count - 1,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        count,
+    )
+    crc = crc32c(body, crc32c(covered))
+    length = HEAD_SIZE - PREFIX_SIZE + len(body)
+    return bytearray(UNCOVERED.pack(0, length, NO_EPOCH, MAGIC, crc) + covered + body)
 
 
 def empty_batch(head: BatchHead) -> bytes:

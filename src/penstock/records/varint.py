@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from penstock.records.batch import Bytes
 
 
@@ -40,3 +42,11 @@ def write_varint(out: bytearray, value: int) -> None:
         out.append(raw & 0x7F | 0x80)
         raw >>= 7
     out.append(raw)
+
+
+@lru_cache(maxsize=1024)
+def varint(value: int) -> bytes:
+    """The same as bytes of their own, for lengths and counts, which come again and again."""
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
