@@ -12,11 +12,14 @@ If the log does not take the records, `undo` brings such state back.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
 from penstock.protocol.message import Message, Part
+
+if TYPE_CHECKING:
+    from penstock.protocol.record_frames import CoordinatorFrames
 
 
 class Moment(NamedTuple):
@@ -28,13 +31,39 @@ class Moment(NamedTuple):
     """Only grows: for timeouts."""
 
 
-class NewRecord(NamedTuple):
+class ShardRecord(Protocol):
     """A record for the shard's partition; without a value it is a tombstone."""
+
+    @property
+    def key(self) -> Message: ...
+
+    @property
+    def value(self) -> Message | None: ...
+
+    @property
+    def version(self) -> int:
+        """Of the value's layout; of no account without a value."""
+
+    def encode(self, frames: CoordinatorFrames) -> tuple[bytes, bytes | None]:
+        """The bytes of key and value."""
+
+    def replay(self, shard: Any, offset: int, producer_id: int) -> None:
+        """Have the shard replay the record, which stands at `offset`."""
+
+
+class NewRecord(NamedTuple):
+    """A record of any kind."""
 
     key: Message
     value: Message | None
     version: int
-    """Of the value's layout; of no account without a value."""
+
+    def encode(self, frames: CoordinatorFrames) -> tuple[bytes, bytes | None]:
+        key = frames.write_key(self.key)
+        return key, None if self.value is None else frames.write_value(self.value, self.version)
+
+    def replay(self, shard: Shard, offset: int, producer_id: int) -> None:
+        shard.replay(offset, self.key, self.value, producer_id)
 
 
 class Ticket(Protocol):
@@ -63,7 +92,7 @@ class Effects:
     )
 
     def __init__(self) -> None:
-        self.records: list[NewRecord] = []
+        self.records: list[ShardRecord] = []
         self.atomic = True
         """Whether the records must stand in one batch: all of them or none."""
         self.producer: Producer | None = None

@@ -38,6 +38,8 @@ S = TypeVar("S", bound=Shard)
 TICKETS_MAX = 200_000
 """Requests that may wait in all the shards of a coordinator."""
 
+_new = tuple.__new__  # a named tuple's own constructor is Python
+
 TIMER_RETRY_MS = 500
 """After which a timer comes again if its step came to nothing."""
 
@@ -163,7 +165,7 @@ class Runtime(Generic[S]):
     def _activate(self, seat: _Seat[S]) -> None:
         seat.end = seat.partition.log.end
         seat.active = True
-        self._step(seat, seat.shard.on_loaded)
+        self._step(seat, lambda shard, at, out, _: shard.on_loaded(at, out))
         if self._image is not None:
             self._tell(seat, self._image, None)
 
@@ -185,7 +187,7 @@ class Runtime(Generic[S]):
         if self._waiting >= TICKETS_MAX:
             return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         ticket = OpenTicket(refuse)
-        self._step(seat, lambda at, out: step(seat.shard, at, out, ticket), ticket)
+        self._step(seat, step, ticket)
         if self._seats.get(index) is not seat:
             ticket.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # the step brought the shard down
         if ticket.response is not None:
@@ -227,7 +229,7 @@ class Runtime(Generic[S]):
                 self._tell(seat, image, delta)
 
     def _tell(self, seat: _Seat[S], image: Any, delta: Any) -> None:
-        self._step(seat, lambda at, out: seat.shard.on_image(image, delta, at, out))
+        self._step(seat, lambda shard, at, out, _: shard.on_image(image, delta, at, out))
 
     def end_transaction(self, index: int, append: Callable[[], Any], ended: Any) -> Any:
         """Append a marker to a shard's partition, and let the shard know if it was taken.
@@ -250,7 +252,7 @@ class Runtime(Generic[S]):
         seat, key = owned
         if not seat.active:
             return
-        done = self._step(seat, lambda at, out: seat.shard.on_timer(key, at, out))
+        done = self._step(seat, lambda shard, at, out, _: shard.on_timer(key, at, out))
         if not done and seat.active and owned not in self._timers:
             # Nobody asks again but the clock: a dead member would keep its partitions for ever.
             self._timers.set(owned, Millis(self._clock.monotonic() + TIMER_RETRY_MS))
@@ -261,21 +263,16 @@ class Runtime(Generic[S]):
         for key, due in out.timers.items():
             self._timers.set((seat, key), due)
 
-    def _step(
-        self,
-        seat: _Seat[S],
-        act: Callable[[Moment, Effects], None],
-        ticket: OpenTicket | None = None,
-    ) -> bool:
+    def _step(self, seat: _Seat[S], act: Step, ticket: OpenTicket | None = None) -> bool:
         """Decide, append, replay; then let the effects out, now or when they are committed.
 
         Answers whether that came off.
         """
         clock = self._clock
-        at = Moment(clock.now(), clock.monotonic())
+        at = _new(Moment, (clock.now(), clock.monotonic()))
         out = Effects()
         try:
-            act(at, out)
+            act(seat.shard, at, out, ticket)
         except Exception:
             # Our own fault, before anything was decided: this request fails, the shard goes on.
             log.exception("a step of %s failed", seat.partition)
@@ -300,7 +297,7 @@ class Runtime(Generic[S]):
         offset = seat.partition.log.end - taken
         try:
             for record in out.records[:taken]:
-                seat.shard.replay(offset, record.key, record.value, producer_id)
+                record.replay(seat.shard, offset, producer_id)
                 offset += 1
         except Exception:
             # The log says one thing and the machine another: only loading it anew helps.
@@ -328,7 +325,7 @@ class Runtime(Generic[S]):
 
     def _release_when_committed(self, seat: _Seat[S], out: Effects) -> None:
         partition = seat.partition
-        if partition.high_watermark >= seat.end:
+        if partition.log.high_watermark >= seat.end:
             self._release(seat, out)
             return
         committed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
 from penstock.protocol.primitives import ProtocolError
-from penstock.records.builder import BatchBuilder
+from penstock.records.builder import batch_of_moment
 from penstock.replica.partition import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.coordination.effects import Effects, NewRecord
+    from penstock.coordination.effects import Effects
     from penstock.model.ids import Millis
     from penstock.protocol.record_frames import CoordinatorFrames
     from penstock.replica.partition import Partition
@@ -33,7 +33,7 @@ def append_records(
     Answers how many were taken, and why the others were not.
     """
     try:
-        encoded = [_encode(frames, record) for record in out.records]
+        encoded = [record.encode(frames) for record in out.records]
     except (ProtocolError, StructError):
         # Clients' words end up in records: something too long or too large slipped through.
         log.exception("%s: a record cannot be written", partition)
@@ -46,13 +46,6 @@ def append_records(
             return taken, result
         taken += len(part)
     return taken, None
-
-
-def _encode(frames: CoordinatorFrames, record: NewRecord) -> tuple[bytes, bytes | None]:
-    key = frames.write_key(record.key)
-    if record.value is None:
-        return key, None
-    return key, frames.write_value(record.value, record.version)
 
 
 def _parts(
@@ -73,11 +66,7 @@ def _parts(
 
 def _batch(part: list[tuple[bytes, bytes | None]], out: Effects, now: Millis) -> bytearray:
     if out.producer is None:
-        builder = BatchBuilder()
-    else:
-        builder = BatchBuilder(
-            producer_id=out.producer.id, producer_epoch=out.producer.epoch, transactional=True
-        )
-    for key, value in part:
-        builder.append(key, value, now)
-    return bytearray(builder.build())
+        return batch_of_moment(part, now)
+    return batch_of_moment(
+        part, now, producer_id=out.producer.id, producer_epoch=out.producer.epoch
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.coordination.group.classic.creating import GROUPS_MAX
 from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.offsets.committed import NO_EXPIRY
+from penstock.coordination.group.offsets.record import OffsetRecord
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.protocol.generated.group_records import OffsetCommitKey, OffsetCommitValue
@@ -103,6 +104,12 @@ def commit_offsets(
         metadata = asked.committed_metadata or ""
         if metadata and _is_too_long(metadata, metadata_max):
             answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            continue
+        if not metadata and not is_old and topic_id != ZERO_UUID:
+            partition, offset = asked.partition_index, asked.committed_offset
+            epoch = asked.committed_leader_epoch
+            record = OffsetRecord(group_id, topic, partition, offset, epoch, now, topic_id)
+            out.records.append(record)
             continue
         out.record(
             OffsetCommitKey(group=group_id, topic=topic, partition=asked.partition_index),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.coordination.group.classic.creating import simple_group
 from penstock.coordination.group.offsets.committed import NO_EXPIRY, pack
+from penstock.coordination.group.offsets.record import VALUE
 from penstock.model.ids import ZERO_UUID
 from penstock.protocol.generated.group_records import OffsetCommitKey
 
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
 PLACES_MAX = 10_000
 """Topics of groups that are remembered between records."""
 
-# Values without metadata: version, offset, leader epoch, length of the metadata, timestamp; and
-# from version 4 on the count of tagged fields, the tag and the size of the topic's id, and the id.
 _V3 = Struct(">hqihq")
-_V4 = Struct(">hqiBqBBB16s")
+"""`VALUE` before topics had ids."""
 _v3, _v3_size = _V3.unpack_from, _V3.size
-_v4, _v4_size = _V4.unpack_from, _V4.size
+_v4, _v4_size = VALUE.unpack_from, VALUE.size
 
 _partition = Struct(">i").unpack_from
 _PARTITION_SIZE = 4

@@ -9,6 +9,7 @@ from penstock.coordination.group.offsets.committed import pack
 from penstock.protocol.generated.group_records import OffsetCommitKey, OffsetCommitValue
 
 if TYPE_CHECKING:
+    from penstock.coordination.group.offsets.committed import Packed
     from penstock.coordination.group.shard import GroupShard, Replay
 
 NO_PRODUCER = -1
@@ -26,8 +27,6 @@ def replay_offset(
     if value is None:
         shard.offsets.remove(group, topic, partition)
         return
-    if group not in shard.groups:
-        simple_group(shard, group)
     packed = pack(
         value.offset,
         value.leader_epoch,
@@ -36,6 +35,21 @@ def replay_offset(
         value.expire_timestamp,
         value.topic_id,
     )
+    keep(shard, offset, group, topic, partition, packed, producer_id)
+
+
+def keep(
+    shard: GroupShard,
+    offset: int,
+    group: str,
+    topic: str,
+    partition: int,
+    packed: Packed,
+    producer_id: int,
+) -> None:
+    """An offset counts from now on, or when its producer's transaction commits."""
+    if group not in shard.groups:
+        simple_group(shard, group)
     if producer_id == NO_PRODUCER:
         shard.offsets.put(group, topic, partition, packed)
     else:
