@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
+import pickle
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,18 +13,20 @@ from typing import TYPE_CHECKING
 import pyarrow
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.errors import PySparkException
 
 from penstock.pipeline.problem import Problem
+from penstock.pipeline.sinks import transactional
 from penstock.pipeline.sinks.slots import SlotBook, Slots
 from penstock.pipeline.sinks.topic_faults import SlotInterrupted
-from penstock.pipeline.sinks.transactional import PRODUCER
+from penstock.pipeline.sinks.transactional import PRODUCER, TransactionalWriter
 from penstock.pipeline.sinks.transactional_markers import Marker, Markers, group_of
 from penstock.pipeline.sinks.transactional_slot import Order, Report, write_slot
 from penstock.testing import Broker
-from tests.pipeline.sinks.topic_scene import Scene
+from tests.pipeline.sinks.topic_scene import Scene, create, read_all
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 HERE, BEFORE = "p.out.here", "p.out.before"
 
@@ -34,12 +39,16 @@ def scene(spark: SparkSession, pipeline_broker: Broker, tmp_path: Path) -> Scene
 class Bench:
     """Slots without Spark: a topic, its markers, and orders to write."""
 
-    def __init__(self, scene: Scene) -> None:
-        scene.create(2)
-        self.topic = scene.topic
-        self.values = scene.values
-        self.clients = {"bootstrap.servers": scene.bootstrap}
-        self.group = group_of(scene.name, "out")
+    def __init__(self, bootstrap: str) -> None:
+        name = f"p-{uuid.uuid4().hex[:8]}"
+        self.topic = f"{name}.out"
+        self.clients = {"bootstrap.servers": bootstrap}
+        self.group = group_of(name, "out")
+        create(bootstrap, self.topic, 2)
+
+    def values(self) -> list[str]:
+        found = read_all(self.clients["bootstrap.servers"], self.topic)
+        return sorted(each.value().decode() for each in found)
 
     def order(self, batch: int, writer: str = HERE) -> Order:
         return Order(
@@ -70,8 +79,8 @@ def rows(*values: str) -> list[pyarrow.RecordBatch]:
 
 
 @pytest.fixture
-def bench(scene: Scene) -> Bench:
-    return Bench(scene)
+def bench(pipeline_broker: Broker) -> Bench:
+    return Bench(pipeline_broker.bootstrap_servers)
 
 
 def test_a_slot_is_written_once_and_its_marker_tells(bench: Bench) -> None:
@@ -79,7 +88,7 @@ def test_a_slot_is_written_once_and_its_marker_tells(bench: Bench) -> None:
     assert write_slot(bench.order(7), 0, rows("a", "b")) == Report(0, 2, written=True)
     assert write_slot(bench.order(7), 0, rows("a", "b")) == Report(0, 2, written=False)
     assert write_slot(bench.order(7), 1, rows("c")).written
-    assert sorted(bench.values()) == ["a", "b", "c"]
+    assert bench.values() == ["a", "b", "c"]
     assert bench.markers(lambda markers: markers.read([0, 1], HERE)) == {
         0: Marker(HERE, 2, 8),
         1: Marker(HERE, 2, 8),
@@ -102,7 +111,7 @@ def test_an_attempt_that_was_overtaken_gets_nothing_through(bench: Bench) -> Non
 
     with pytest.raises(SlotInterrupted):
         write_slot(bench.order(0), 0, slow())
-    assert sorted(bench.values()) == ["a", "b"]
+    assert bench.values() == ["a", "b"]
 
 
 def test_what_another_writer_has_marked_counts_for_nothing(bench: Bench) -> None:
@@ -123,14 +132,16 @@ def test_a_checkpoint_that_begins_anew_writes_its_first_batch_again(scene: Scene
     assert len(scene.values()) == 20
 
 
-def test_the_number_of_slots_stays_as_the_topic_grows(scene: Scene) -> None:
+def test_the_number_of_slots_stays_within_a_batch_and_grows_with_the_topic_after_it(
+    scene: Scene,
+) -> None:
     scene.create(1)
     scene.sink().write(scene.numbers(0, 10), 0)
     admin = AdminClient({"bootstrap.servers": scene.bootstrap})
     admin.create_partitions([NewPartitions(scene.topic, 4)])[scene.topic].result(30)
     scene.sink().write(scene.numbers(0, 10), 0)
     scene.sink().write(scene.numbers(10, 20), 1)
-    assert SlotBook(scene.context().checkpoint, "out").read() == Slots(1, scene.topic, 1)
+    assert SlotBook(scene.context().checkpoint, "out").read() == Slots(2, scene.topic, 1)
     assert len(scene.values()) == 20
 
 
@@ -179,6 +190,35 @@ def test_a_file_that_cannot_be_read_is_told(scene: Scene) -> None:
     Path(book.path).write_text(json.dumps({"count": 2}))
     with pytest.raises(Problem, match="cannot be read"):
         book.read()
+
+
+def test_a_batch_that_is_interrupted_is_tried_again_and_then_given_up(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.create(1)
+    monkeypatch.setattr(transactional, "PAUSES_SECONDS", (0.0, 0.0))
+    run, tries = TransactionalWriter._run, []
+
+    def interrupted(self: TransactionalWriter, records: DataFrame, order: Order) -> list[Row]:
+        tries.append(order.batch)
+        if order.batch or len(tries) < 3:
+            raise PySparkException("in a task: SlotInterrupted: slot 0: no broker\n  at ...")
+        return run(self, records, order)
+
+    monkeypatch.setattr(TransactionalWriter, "_run", interrupted)
+    sink = scene.sink()
+    sink.write(scene.numbers(0, 3), 0)
+    assert len(scene.values()) == 3
+    with pytest.raises(Problem, match=r"batch 1 could not be written .*: slot 0: no broker$"):
+        sink.write(scene.numbers(3, 6), 1)
+    assert tries == [0, 0, 0, 1, 1, 1]
+
+
+def test_an_order_travels_to_executors_and_shows_no_secret() -> None:
+    clients = {"sasl.password": "hush", "logger": logging.getLogger("penstock.pipeline.x")}
+    order = Order(clients, PRODUCER, "g", "t", HERE, 2, 0, "t", 0)
+    assert pickle.loads(pickle.dumps(order)) == order
+    assert "hush" not in repr(order)
 
 
 def forget_markers(scene: Scene) -> None:

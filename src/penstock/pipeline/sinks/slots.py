@@ -2,8 +2,8 @@
 
 A row's slot depends on its key alone (on its value where there is no key). A batch that is played
 again therefore finds each row in the slot that it was in before, however Spark has split the work
-meanwhile, provided that the number of slots is the same: it is chosen once and kept here, in the
-pipeline's checkpoint.
+meanwhile, provided that the number of slots is the same: it is kept here, in the pipeline's
+checkpoint, before the first row is written. The next batch may have another number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_BATCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """What a sink has decided once, and how far it has come."""
+    """What a sink has decided for the batch that it has begun."""
 
     count: int
     home: str

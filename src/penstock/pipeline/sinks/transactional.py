@@ -7,6 +7,7 @@ played again, after whatever was killed, finds the markers of the slots that wer
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -32,8 +33,8 @@ PRODUCER = {
     "partitioner": "murmur2_random",
     "linger.ms": 50,
     "batch.size": 1_000_000,
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 256 * 1024,
+    "queue.buffering.max.messages": 300_000,
+    "queue.buffering.max.kbytes": 128 * 1024,
     # The task may take this long for its slot. Nobody waits for it if the task dies: the next
     # attempt ends the transaction at once.
     "transaction.timeout.ms": 300_000,
@@ -65,6 +66,7 @@ class TransactionalWriter:
     config: Mapping[str, str] = field(default_factory=dict)
     """Settings of the topic, should it have to be created."""
     _seen: float | None = None
+    _cores: int = 0
 
     @property
     def group(self) -> str:
@@ -100,35 +102,49 @@ class TransactionalWriter:
     def _begin(self, batch: int) -> Slots:
         """The slots, once it is sure that they will tell what of this batch was written."""
         book = SlotBook(self.context.checkpoint, self.sink)
-        slots = book.read()
-        if slots is None:
-            slots = self._choose(batch)
-        fresh = batch > slots.begun
-        if not fresh or self._seen is None or time.monotonic() - self._seen > MARKER_SECONDS_MAX:
-            slots = self._look(slots, batch, fresh)
-        if fresh:
-            # Before any row is written: a batch that was begun, and has no markers, is a doubt.
-            book.keep(slots.begin(batch))
+        kept = book.read() or self._recall(batch)
+        if kept is not None and batch <= kept.begun:
+            self._look(kept, batch, fresh=False)
+            return kept
+        if kept is not None and self._settled():
+            slots = kept
+        else:
+            slots = self._choose()
+            self._look(slots, batch, fresh=True)
+        # Before any row is written: a batch that was begun, and has no markers, is a doubt.
+        book.keep(slots.begin(batch))
         return slots
 
-    def _choose(self, batch: int) -> Slots:
-        """As many slots as Spark has cores, and at most one for each partition."""
+    def _recall(self, batch: int) -> Slots | None:
+        """What the markers know, if the file was lost: it is as if this batch had been begun."""
         partitions = self._partitions_of(self.home, create=True)
         with self._markers(self.home) as markers:
-            mine = markers.read(range(partitions), self.context.writer(self.sink))
-        if mine:
-            # The file was lost, and the markers know.
-            return Slots(next(iter(mine.values())).slots, self.home, batch)
-        cores = self.context.spark.sparkContext.defaultParallelism
-        return Slots(max(1, min(cores, partitions)), self.home)
+            mine = markers.read(range(partitions), self.context.writer(self.sink)).values()
+        newest = max(mine, key=lambda each: each.end, default=None)
+        return Slots(newest.slots, self.home, batch) if newest else None
 
-    def _look(self, slots: Slots, batch: int, fresh: bool) -> Slots:
-        """See whether the markers are there; give them to slots that have none, if that is safe."""
-        partitions = self._partitions_of(slots.home, create=False)
-        if partitions < slots.count:
-            if not fresh:
-                raise Problem(*lost_markers(self.group, slots.home, batch), self._place)
-            slots = self._choose(batch)
+    def _settled(self) -> bool:
+        """Whether markers and slots are as they were when they were looked at."""
+        recent = self._seen is not None and time.monotonic() - self._seen < MARKER_SECONDS_MAX
+        return recent and self._cores == self._cores_now()
+
+    def _choose(self) -> Slots:
+        """As many slots as Spark has cores, and at most one for each partition."""
+        partitions = self._partitions_of(self.home, create=True)
+        self._cores = self._cores_now()
+        return Slots(max(1, min(self._cores, partitions)), self.home)
+
+    def _cores_now(self) -> int:
+        return self.context.spark.sparkContext.defaultParallelism
+
+    def _look(self, slots: Slots, batch: int, fresh: bool) -> None:
+        """See that each slot has a marker.
+
+        A batch that is begun for the first time gives one to slots that have none: nothing of it
+        was written, whatever became of the markers of those before it.
+        """
+        if not fresh and self._partitions_of(slots.home, create=False) < slots.count:
+            raise Problem(*lost_markers(self.group, slots.home, batch), self._place)
         writer = self.context.writer(self.sink)
         with self._markers(slots.home) as markers:
             found = markers.read(range(slots.count), writer)
@@ -140,7 +156,6 @@ class TransactionalWriter:
                 raise Problem(*lost_markers(self.group, slots.home, batch), self._place)
             if missing:
                 markers.seed(missing, Marker(writer, slots.count, batch))
-        return slots
 
     def _markers(self, home: str) -> _Closing:
         return _Closing(Markers(client_settings(self.context.pipeline), self.group, home))
@@ -150,9 +165,8 @@ class TransactionalWriter:
         found = topics_there(clients, [topic]).get(topic, 0)
         if found or not create:
             return found
-        # A topic that only lends its name to markers needs as many partitions as there are cores.
-        cores = self.context.spark.sparkContext.defaultParallelism
-        wanted = self.partitions if self.topic else cores
+        # A topic that only lends its partitions to markers needs as many as there are cores.
+        wanted = self.partitions if self.topic else self._cores_now()
         return create_topic(clients, topic, wanted, self.config)
 
     def _order(self, slots: Slots, batch: int) -> Order:
@@ -175,14 +189,17 @@ class TransactionalWriter:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
-        for pause in (*PAUSES_SECONDS, None):
+        pauses = list(PAUSES_SECONDS)
+        while True:
             try:
                 return self._run(records, order)
             except (PySparkException, Py4JError) as fault:
-                if pause is None or SlotInterrupted.__name__ not in str(fault):
+                interrupted = re.search(rf"{SlotInterrupted.__name__}: (.*)", str(fault))
+                if interrupted is None:
                     raise
-                time.sleep(pause)
-        raise AssertionError("the last attempt returns or raises")
+                if not pauses:
+                    raise self._given_up(order.batch, interrupted[1]) from None
+            time.sleep(pauses.pop(0))
 
     def _run(self, records: DataFrame, order: Order) -> list[Row]:
         from pyspark.sql import functions as f
@@ -215,6 +232,14 @@ class TransactionalWriter:
         return Problem(
             f"the sink {self.sink!r} cannot be written: {reason_of(error)}",
             f"Does the cluster at {self.context.pipeline.bootstrap} work?",
+            self._place,
+        )
+
+    def _given_up(self, batch: int, reason: str) -> Problem:
+        return Problem(
+            f"batch {batch} could not be written to the sink {self.sink!r}: {reason.strip()}",
+            f"Does the cluster at {self.context.pipeline.bootstrap} work? What is missing of the "
+            "batch is written by the next run; with on_error: retry that comes by itself.",
             self._place,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,9 +50,9 @@ REPORT_TYPE = "slot int, rows long, written boolean, problem string, advice stri
 class Order:
     """Everything that a slot needs to know of its sink and its batch."""
 
-    clients: Mapping[str, Any]
+    clients: Mapping[str, Any] = field(repr=False)
     """Which cluster, and as whom."""
-    producer: Mapping[str, Any]
+    producer: Mapping[str, Any] = field(repr=False)
     group: str
     home: str
     writer: str
