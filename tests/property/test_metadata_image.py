@@ -143,3 +143,22 @@ def test_a_transaction_changes_nothing_but_the_moment(records: list[Any], at: in
     loader.replay(inside, len(inside) - 1, 1)
     plain = MetadataDelta(EMPTY).replay_all(records).apply(1, 1)
     assert loader.publish().image == plain
+
+
+@given(histories(), st.integers(0, 30))
+@settings(deadline=None)
+def test_a_snapshot_in_the_place_of_records_changes_the_same(
+    records: list[Any], known: int
+) -> None:
+    loader = ImageLoader()
+    loader.replay(records[:known], known - 1, 1)
+    before = loader.publish().image
+    expected = MetadataDelta(before).replay_all(records[known:])
+    image = expected.apply(99, 2)
+    loader.replace(list(image.records()), 99, 2)
+    published = loader.publish()
+    assert published.image == image
+    assert (published.image.offset, published.image.epoch) == (99, 2)
+    told, wanted = published.delta.topics, expected.topics
+    assert (told.deleted if told else {}) == (wanted.deleted if wanted else {})
+    assert published.delta.image is before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.metadata.layers import merged
 from penstock.metadata.levels import CONTROLLER_REGISTRATION_FROM, LevelRange
 from penstock.model.invariants import invariant
 from penstock.protocol.generated.metadata_records import (
@@ -160,14 +161,14 @@ class ClusterImage:
 
 
 class ClusterDelta:
-    """Registrations that changed: the new state, or None for a broker that left."""
+    """Registrations that changed: the new state, or None for a node that left."""
 
     __slots__ = ("brokers", "controllers", "image")
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image
         self.brokers: dict[int, BrokerImage | None] = {}
-        self.controllers: dict[int, ControllerImage] = {}
+        self.controllers: dict[int, ControllerImage | None] = {}
 
     def register_broker(self, record: RegisterBrokerRecord) -> None:
         cordoned = record.cordoned_log_dirs
@@ -224,10 +225,7 @@ class ClusterDelta:
         return found
 
     def apply(self) -> ClusterImage:
-        brokers = dict(self.image.brokers)
-        for broker_id, broker in self.brokers.items():
-            if broker is None:
-                brokers.pop(broker_id, None)
-            else:
-                brokers[broker_id] = broker
-        return ClusterImage(brokers, {**self.image.controllers, **self.controllers})
+        return ClusterImage(
+            merged(self.image.brokers, self.brokers),
+            merged(self.image.controllers, self.controllers),
+        )

@@ -92,10 +92,10 @@ class MetadataDelta:
         found = _REPLAYS.get(key)
         if found is not None:
             name, act = found
-            act(getattr(self, name) or self._begin(name), record)
+            act(getattr(self, name) or self.begin(name), record)
         elif key == REMOVE_TOPIC:
-            topics: TopicsDelta = self.topics or self._begin("topics")
-            configs: ConfigsDelta = self.configs or self._begin("configs")
+            topics: TopicsDelta = self.topics or self.begin("topics")
+            configs: ConfigsDelta = self.configs or self.begin("configs")
             configs.remove_topic(topics.remove(record))
         else:
             invariant(key in _WITHOUT_STATE, f"metadata record {key} has no meaning here")
@@ -105,7 +105,8 @@ class MetadataDelta:
             self.replay(record)
         return self
 
-    def _begin(self, name: str) -> Any:
+    def begin(self, name: str) -> Any:
+        """The changes of one part, none so far."""
         part = _DELTAS[name](getattr(self.image, name))
         setattr(self, name, part)
         return part

@@ -10,6 +10,7 @@ from penstock.metadata.delta import (
     END_TRANSACTION,
     MetadataDelta,
 )
+from penstock.metadata.difference import between
 from penstock.metadata.image import EMPTY, MetadataImage
 from penstock.model.invariants import invariant
 
@@ -42,6 +43,11 @@ class ImageLoader:
         self._waiting: list[Any] | None = None
 
     @property
+    def offset(self) -> int:
+        """Of the last record that was replayed, -1 before the first."""
+        return self._offset
+
+    @property
     def in_transaction(self) -> bool:
         return self._waiting is not None
 
@@ -67,6 +73,22 @@ class ImageLoader:
         records, self._waiting = self._waiting, None
         invariant(records is not None, "a metadata transaction ended that never began")
         return records or []
+
+    def replace(self, records: Sequence[Any], last_offset: int, epoch: int) -> None:
+        """Take a snapshot in the place of everything so far; `publish` then says what differs."""
+        then = MetadataDelta(EMPTY).replay_all(records).apply(last_offset, epoch)
+        self._delta = between(self.image, then)
+        self._waiting = None
+        self._offset = last_offset
+        self._epoch = epoch
+
+    def adopt(self, image: MetadataImage) -> None:
+        """Go on from an image that was published by other means: the leader's own decisions."""
+        self.image = image
+        self._delta = MetadataDelta(image)
+        self._offset = image.offset
+        self._epoch = image.epoch
+        self._waiting = None
 
     def publish(self) -> Published:
         """The image of everything replayed so far but for a transaction that is still open."""

@@ -12,6 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from penstock.metadata.levels import NO_LEVELS, SUPPORTED
+from penstock.model.errors import ErrorCode
+from penstock.model.ids import ZERO_UUID
 from penstock.model.invariants import invariant
 from penstock.raft.batches import (
     BATCH_BYTES_MAX,
@@ -19,12 +21,35 @@ from penstock.raft.batches import (
     encode_controls,
     leader_change,
 )
-from penstock.raft.effects import AppendLeaderChange, Commit, Effect, SaveElection
-from penstock.raft.machine import Raft
-from penstock.raft.messages import Replica
+from penstock.raft.effects import (
+    AppendFetched,
+    AppendLeaderChange,
+    Commit,
+    Effect,
+    SaveElection,
+    Send,
+    TakeSnapshot,
+    Truncate,
+)
+from penstock.raft.machine import NEVER, Raft
+from penstock.raft.messages import (
+    Ask,
+    BeginEpoch,
+    EndEpoch,
+    EpochReply,
+    Fetch,
+    FetchReply,
+    Replica,
+    Reply,
+    Vote,
+    VoteReply,
+)
+from penstock.raft.peers import NoPeers
 from penstock.raft.roles import Role
 from penstock.raft.snapshots import SnapshotId, encode_snapshot, voter_records, write_snapshot
+from penstock.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from penstock.raft.voters import DYNAMIC_FROM
+from penstock.storage.log import CorruptBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,9 +60,15 @@ if TYPE_CHECKING:
     from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
     from penstock.raft.journal import Journal
+    from penstock.raft.peers import Peers
     from penstock.raft.voters import Voters
 
 log = logging.getLogger("penstock.raft")
+
+PARKED_MAX = 10_000
+"""Members that may wait for news at once."""
+
+FAREWELL_SECONDS_MAX = 0.5
 
 
 class NotLeader(Exception):
@@ -57,27 +88,45 @@ class QuorumLost(OSError):
 
 
 class RaftDriver:
-    """Owns the log, the vote and the clock of one voter."""
+    """Owns the log, the vote, the clock and the conversations of one member of the quorum."""
 
     def __init__(
-        self, journal: Journal, node_id: int, clock: Clock, chance: Chance, workers: Workers
+        self,
+        journal: Journal,
+        node_id: int,
+        clock: Clock,
+        chance: Chance,
+        workers: Workers,
+        peers: Peers | None = None,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         self.journal = journal
         self.node_id = node_id
         self._clock = clock
         self._chance = chance
         self._workers = workers
+        self._peers = peers or NoPeers()
+        own = journal.voters.by_id.get(node_id)
+        self.own = Replica(node_id, own.directory if own else ZERO_UUID)
         self._machine = Raft(
-            Replica(node_id), journal.voters, journal.read_election(), journal.view
+            self.own, journal.voters, journal.read_election(), journal.view, timeouts
         )
         self._on_commit: Callable[[int], None] = _ignore
         self._on_failure: Callable[[BaseException], None] = _ignore
+        self.on_leadership: Callable[[bool], None] = _ignore
+        """Told when this node has begun to lead, its epoch's first record being committed, and
+        when it leads no longer."""
+        self._active = False
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._syncing: asyncio.Future[int] | None = None
         self._failure: BaseException | None = None
+        self._closed = False
         self._snapshotting: asyncio.Future[None] | None = None
         self._bytes_since_snapshot = 0
         self._snapshot_at = clock.monotonic()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._talking: set[asyncio.Task[None]] = set()
+        self._parked: dict[asyncio.Future[None], Fetch] = {}
         self.caught_up_at = clock.now()
 
     # -- state ------------------------------------------------------------------------------------
@@ -136,7 +185,7 @@ class RaftDriver:
         """
         self._on_commit = on_commit
         self._on_failure = on_failure or _ignore
-        self._carry_out(self._machine.start(self._clock.monotonic(), self._chance))
+        self._step(self._machine.start(self._clock.monotonic(), self._chance))
         if self.leading:
             await self.committed(self.next_offset)
 
@@ -145,7 +194,18 @@ class RaftDriver:
         while self._syncing is not None or self._snapshotting is not None:
             await asyncio.wait([f for f in (self._syncing, self._snapshotting) if f is not None])
             await asyncio.sleep(0)  # their callbacks may have started another
-        self._machine.stop(self._clock.monotonic())
+        self._step(self._machine.stop(self._clock.monotonic()))
+        self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        farewells = list(self._talking)
+        if farewells:
+            # Who leads no longer says so, if the others hear it; nobody waits long for that.
+            await asyncio.wait(farewells, timeout=FAREWELL_SECONDS_MAX)
+        for task in self._talking:
+            task.cancel()
+        self._wake_fetches()
+        self._peers.close()
         self.journal.log.close()
 
     # -- proposing --------------------------------------------------------------------------------
@@ -180,6 +240,7 @@ class RaftDriver:
         invariant(journal.log.end > before, "the metadata log did not take its own batch")
         journal.timestamp = now
         self._bytes_since_snapshot += len(data)
+        self._wake_fetches()
         self._sync()
 
     # -- syncing ----------------------------------------------------------------------------------
@@ -200,7 +261,7 @@ class RaftDriver:
         if end < self.journal.log.end:
             self._sync()
         try:
-            self._carry_out(self._machine.synced(end, self._clock.monotonic()))
+            self._step(self._machine.synced(end, self._clock.monotonic()))
         except Exception as problem:
             # What is committed was not taken in: whoever waits would wait for ever.
             log.exception("a committed change could not be carried out")
@@ -209,20 +270,170 @@ class RaftDriver:
     def _fail(self, failure: BaseException) -> None:
         log.critical("the metadata log in %s failed: %s", self.journal.directory, failure)
         self._failure = failure
+        self._give_up(QuorumLost(str(failure)))
+        self._wake_fetches()
+        self._on_failure(failure)
+
+    def _give_up(self, problem: Exception) -> None:
+        """Tell those who wait for a commit that they wait in vain, or that nobody knows."""
         while self._waiting:
             _, future = self._waiting.popleft()
             if not future.done():
-                future.set_exception(QuorumLost(str(failure)))
-        self._on_failure(failure)
+                future.set_exception(problem)
 
-    def _carry_out(self, effects: list[Effect]) -> None:
+    # -- effects ----------------------------------------------------------------------------------
+
+    def _step(self, effects: list[Effect]) -> None:
+        """Carry out what the machine decided, and set the alarm for what it waits for."""
         for effect in effects:
-            if isinstance(effect, SaveElection):
-                self.journal.save_election(effect.state)
-            elif isinstance(effect, AppendLeaderChange):
-                self._begin_epoch(effect)
-            elif isinstance(effect, Commit):
-                self._release(effect.high_watermark)
+            self._carry_out(effect)
+        leads = self._machine.role is Role.LEADER
+        if not leads and self._waiting:
+            self._give_up(NotLeader(f"node {self.node_id} leads no longer"))
+        active = leads and self._machine.high_watermark > self._machine.epoch_start >= 0
+        if active != self._active:
+            self._active = active
+            self.on_leadership(active)
+        if not leads:
+            self._wake_fetches()
+        self._plan()
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, SaveElection):
+            self.journal.save_election(effect.state)
+        elif isinstance(effect, AppendLeaderChange):
+            self._begin_epoch(effect)
+        elif isinstance(effect, Commit):
+            self._release(effect.high_watermark)
+        elif isinstance(effect, Send):
+            self._talk(effect)
+        elif isinstance(effect, AppendFetched):
+            self._take(effect.records)
+        elif isinstance(effect, Truncate):
+            log.warning("going back to offset %d, as the leader's log says", effect.end)
+            self.journal.truncate(effect.end, self._clock.now())
+            self._machine.set_voters(self.journal.voters)
+            self._step(self._machine.log_replaced())
+        else:
+            self._take_snapshot(effect)
+
+    def _take(self, records: bytes) -> None:
+        """Append what the leader sent; its damaged part is asked for again."""
+        before = self.journal.log.end
+        try:
+            self.journal.append_fetched(records, self._clock.now())
+        except CorruptBatch as problem:
+            log.error("the leader's batches are damaged: %s", problem)
+        self._machine.set_voters(self.journal.voters)
+        if self.journal.log.end > before:
+            self._bytes_since_snapshot += len(records)
+            self._sync()
+        else:
+            self._step(self._machine.refetch(self._clock.monotonic(), self._chance))
+
+    def _take_snapshot(self, effect: TakeSnapshot) -> None:
+        raise NotImplementedError(effect)
+
+    def _plan(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        due = self._machine.due
+        if due < NEVER and not self._closed and self._failure is None:
+            wait = max(0, due - self._clock.monotonic()) / 1000
+            self._alarm = asyncio.get_running_loop().call_later(wait, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._guarded(lambda: self._machine.tick(self._clock.monotonic(), self._chance))
+
+    def _guarded(self, step: Callable[[], list[Effect]]) -> None:
+        """Take a step; a node that contradicts itself must not go on."""
+        if self._failure is not None or self._closed:
+            return
+        try:
+            self._step(step())
+        except Exception as problem:
+            log.exception("the quorum cannot go on")
+            self._fail(problem)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def _talk(self, send: Send) -> None:
+        task = asyncio.get_running_loop().create_task(self._converse(send.to, send.ask))
+        self._talking.add(task)
+        task.add_done_callback(self._talking.discard)
+
+    async def _converse(self, to: int, ask: Ask) -> None:
+        voter = self.voters.by_id.get(to)
+        target = Replica(to, voter.directory if voter else ZERO_UUID)
+        try:
+            sender, reply = await self._peers.ask(target, ask)
+        except OSError as problem:
+            log.debug("%s to node %d: %s", type(ask).__name__, to, problem)
+            now = self._clock.monotonic()
+            self._guarded(lambda: self._machine.lost(to, ask, now, self._chance))
+            return
+        self._guarded(lambda: self._heard(sender, ask, reply))
+
+    def _heard(self, sender: int, ask: Ask, reply: Reply) -> list[Effect]:
+        now, chance, machine = self._clock.monotonic(), self._chance, self._machine
+        if isinstance(ask, Vote) and isinstance(reply, VoteReply):
+            return machine.on_vote_reply(sender, ask, reply, now, chance)
+        if isinstance(ask, Fetch) and isinstance(reply, FetchReply):
+            return machine.on_fetch_reply(sender, ask, reply, now, chance)
+        invariant(isinstance(reply, EpochReply), f"a {type(reply).__name__} to {ask}")
+        assert isinstance(reply, EpochReply)
+        return machine.on_epoch_reply(reply, now, chance)
+
+    # -- answering --------------------------------------------------------------------------------
+
+    def answer(self, ask: Vote | BeginEpoch | EndEpoch) -> VoteReply | EpochReply:
+        """What this node says to another member; durable where it is a promise."""
+        now, chance, machine = self._clock.monotonic(), self._chance, self._machine
+        reply: VoteReply | EpochReply
+        if isinstance(ask, Vote):
+            reply, effects = machine.on_vote(ask, now, chance)
+        elif isinstance(ask, BeginEpoch):
+            reply, effects = machine.on_begin_epoch(ask, now, chance)
+        else:
+            reply, effects = machine.on_end_epoch(ask, now, chance)
+        self._step(effects)
+        return reply
+
+    async def answer_fetch(self, ask: Fetch, wait_ms: int, bytes_max: int) -> FetchReply:
+        """What follows a member's log; if that is nothing, news for which it is waited."""
+        deadline = self._clock.monotonic() + wait_ms
+        while True:
+            reply, effects = self._machine.on_fetch(ask, self._clock.monotonic())
+            self._step(effects)
+            plain = reply.error is ErrorCode.NONE and not reply.diverging and not reply.snapshot
+            if not plain:
+                return reply
+            log_end = self.journal.log.end
+            left = deadline - self._clock.monotonic()
+            if log_end > ask.log.end or reply.high_watermark > ask.high_watermark or left <= 0:
+                records = b""
+                if log_end > ask.log.end:
+                    records = self.journal.log.read_bytes(ask.log.end, bytes_max)
+                return reply._replace(records=records)
+            if self._closed or len(self._parked) >= PARKED_MAX:
+                return reply  # an empty answer is legal, an endless queue is not
+            await self._park(ask, left)
+
+    async def _park(self, ask: Fetch, wait_ms: int) -> None:
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._parked[news] = ask
+        try:
+            await asyncio.wait([news], timeout=wait_ms / 1000)
+        finally:
+            self._parked.pop(news, None)
+
+    def _wake_fetches(self) -> None:
+        for news in list(self._parked):
+            if not news.done():
+                news.set_result(None)
+        self._parked.clear()
 
     def _begin_epoch(self, effect: AppendLeaderChange) -> None:
         now = self._clock.now()
@@ -243,6 +454,7 @@ class RaftDriver:
             _, future = waiting.popleft()
             if not future.done():
                 future.set_result(None)
+        self._wake_fetches()
 
     # -- snapshots --------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from penstock.raft.snapshots import (
     decode_snapshot,
     list_snapshots,
     remove_unfinished,
+    write_snapshot,
 )
 from penstock.raft.voters import DYNAMIC_FROM, Voters, voters_of
 from penstock.records import control
@@ -29,7 +30,9 @@ from penstock.storage import names
 from penstock.storage.recovery import load_log
 
 if TYPE_CHECKING:
+    from penstock.metadata.loader import Published
     from penstock.raft.settings import MetadataLogSettings
+    from penstock.records.batch import BatchHead
     from penstock.storage.context import LogContext
 
 log = logging.getLogger("penstock.raft")
@@ -81,6 +84,7 @@ class Journal:
     """Opens, replays and trims `__cluster_metadata-0`. Everything here blocks."""
 
     __slots__ = (
+        "_voters_since",
         "directory",
         "disk",
         "loader",
@@ -90,7 +94,6 @@ class Journal:
         "start_epoch",
         "timestamp",
         "view",
-        "voters",
     )
 
     def __init__(
@@ -100,15 +103,20 @@ class Journal:
         voters: Voters,
         settings: MetadataLogSettings,
         now: int,
+        *,
+        sole: bool = True,
     ) -> None:
         """Recover the log and fold it, newest snapshot first, into an image.
 
-        `voters` are the configured ones; those that the log names take their place.
+        `voters` are the configured ones; those that the log names take their place. Only a `sole`
+        voter knows that all its log holds is committed: others fold the newest snapshot, and the
+        rest as they learn that it is (`replay_to`).
         """
         self.disk = context.disk
         self.settings = settings
         self.directory = os.path.join(root, METADATA_DIRECTORY)
-        self.voters = voters
+        self._voters_since: list[tuple[int, Voters]] = [(-1, voters)]
+        """Where the log names voters, and whom: the last count, committed or not."""
         self.timestamp = 0
         """Of the newest batch."""
         self._prepare(root)
@@ -130,7 +138,7 @@ class Journal:
         self.start_epoch = self._epoch_before(self.log.start)
         self.view = JournalView(self)
         self._load_snapshot()
-        self._load_tail()
+        self._load_tail(replay=sole)
 
     def _prepare(self, root: str) -> None:
         if not self.disk.exists(self.directory):
@@ -154,7 +162,7 @@ class Journal:
         self.snapshot_id, snapshot = found
         end, epoch = self.snapshot_id
         if snapshot.voters is not None:
-            self.voters = snapshot.voters
+            self._voters_since.append((end - 1, snapshot.voters))
         self.timestamp = snapshot.timestamp
         self.loader.replay(snapshot.records, end - 1, epoch)
         if self.log.end < end:
@@ -176,25 +184,77 @@ class Journal:
                 log.error("%s: %s; trying the one before", path, error)
         return None
 
-    def _load_tail(self) -> None:
-        version = self.voters.kraft_version
+    def _load_tail(self, *, replay: bool) -> None:
         first = max(self.snapshot_id.end, self.log.start)
         for head, data in self.log.batches(first):
-            last = head.base_offset + head.last_offset_delta
-            self.timestamp = max(self.timestamp, head.max_timestamp)
-            if head.attributes & CONTROL:
-                for kind, message in decode_controls(head, data):
-                    if kind == control.KRAFT_VERSION:
-                        version = message.kraft_version
-                    elif kind == control.KRAFT_VOTERS:
-                        self.voters = voters_of(message, max(version, DYNAMIC_FROM))
-            try:
-                self.loader.replay(decode_records(head, data), last, head.leader_epoch)
-            except ValueError as error:
-                raise UnreadableRecord(
-                    f"{self.directory}: the batch at offset {head.base_offset} cannot be read: "
-                    f"{error}. If a newer release wrote it, start that release."
-                ) from error
+            self._note(head, data)
+            if replay:
+                self._replay(head, data)
+
+    def _note(self, head: BatchHead, data: bytes | memoryview) -> None:
+        """What a batch means for the log itself, committed or not."""
+        self.timestamp = max(self.timestamp, head.max_timestamp)
+        if not head.attributes & CONTROL:
+            return
+        version = self.voters.kraft_version
+        for kind, message in decode_controls(head, data):
+            if kind == control.KRAFT_VERSION:
+                version = message.kraft_version
+            elif kind == control.KRAFT_VOTERS:
+                voters = voters_of(message, max(version, DYNAMIC_FROM))
+                self._voters_since.append((head.base_offset, voters))
+
+    def _replay(self, head: BatchHead, data: bytes | memoryview) -> None:
+        last = head.base_offset + head.last_offset_delta
+        try:
+            self.loader.replay(decode_records(head, data), last, head.leader_epoch)
+        except ValueError as error:
+            raise UnreadableRecord(
+                f"{self.directory}: the batch at offset {head.base_offset} cannot be read: "
+                f"{error}. If a newer release wrote it, start that release."
+            ) from error
+
+    @property
+    def voters(self) -> Voters:
+        """Who votes, by the end of the log."""
+        return self._voters_since[-1][1]
+
+    # -- following --------------------------------------------------------------------------------
+
+    def replay_to(self, end: int) -> Published:
+        """Fold what is committed and not folded yet, up to `end`."""
+        for head, data in self.log.batches(self.loader.offset + 1, end):
+            self._replay(head, data)
+        return self.loader.publish()
+
+    def append_fetched(self, data: bytes, now: int) -> None:
+        """Append a leader's batches. CorruptBatch, and what came before stays, if one is none."""
+        before = self.log.end
+        try:
+            self.log.append_batches(data, now)
+        finally:
+            for head, batch in self.log.batches(before):
+                self._note(head, batch)
+
+    def truncate(self, end: int, now: int) -> None:
+        """Drop everything from `end` on, durably, and whom it named as voters."""
+        self.log.truncate_to(end, now)
+        self.log.sync()
+        while self._voters_since[-1][0] >= end:
+            self._voters_since.pop()
+
+    def install(self, snapshot_id: SnapshotId, data: bytes, now: int) -> None:
+        """Begin anew behind a leader's snapshot; CorruptSnapshot if it does not hold one."""
+        snapshot = decode_snapshot(data)
+        write_snapshot(self.disk, self.directory, snapshot_id, data)
+        self.log.truncate_all(snapshot_id.end, now)
+        self.log.sync()
+        self.snapshot_id, self.start_epoch = snapshot_id, snapshot_id.epoch
+        self.timestamp = snapshot.timestamp
+        configured = self._voters_since[0]
+        named = [] if snapshot.voters is None else [(snapshot_id.end - 1, snapshot.voters)]
+        self._voters_since = [configured, *named]
+        self.loader.replace(snapshot.records, snapshot_id.end - 1, snapshot_id.epoch)
 
     def _epoch_before(self, start: int) -> int:
         """The epoch of the record before the log's start, by the snapshot that ends there."""

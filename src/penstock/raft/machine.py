@@ -104,6 +104,7 @@ class Raft:
         self._synced_end = log.end
         self._ballot = Ballot(own.id)
         self._defeats = 0
+        self._missed: int = NO_NODE  # the leader of this epoch that fell silent
         self._loyal = False  # whether this epoch's leader has answered a fetch and not left
         self._role_due = NEVER
         self._fetch_due = NEVER
@@ -161,7 +162,8 @@ class Raft:
     def _explore(self, event: Event, now: Millis, chance: Chance) -> list[Effect]:
         """Ask whether an election could be won before an epoch is spent on it."""
         self._become(event)
-        self.leader = NO_NODE
+        # Others may still believe in it, and would send this node back to it for ever.
+        self._missed, self.leader = self.leader, NO_NODE
         return self._ask_for_votes(now, chance, pre=True)
 
     def _stand(self, now: Millis, chance: Chance) -> list[Effect]:
@@ -223,6 +225,7 @@ class Raft:
     def _give_up(self, now: Millis, chance: Chance) -> list[Effect]:
         """Too few would vote for this node: somebody may lead whom it does not hear."""
         self._become(Event.DISCOURAGED)
+        self._missed = NO_NODE
         self._await_leader(now, chance)
         return []
 
@@ -368,6 +371,7 @@ class Raft:
         """Somebody leads."""
         if ask.epoch < self.epoch:
             return EpochReply(self.epoch, self.leader, ErrorCode.FENCED_LEADER_EPOCH), []
+        self._missed = NO_NODE  # it speaks for itself
         effects = self._learn(ask.epoch, ask.leader, now, chance)
         wrong = self.leader != ask.leader
         error = ErrorCode.INVALID_REQUEST if wrong else ErrorCode.NONE
@@ -438,6 +442,11 @@ class Raft:
         self._synced_end = self.log.end
         return self._fetch() if self.role is Role.FOLLOWER else []
 
+    def refetch(self, now: Millis, chance: Chance) -> list[Effect]:
+        """What the leader sent could not be used: ask again, after a while."""
+        self._fetch_due = Millis(now + self._retry(chance))
+        return []
+
     def snapshot_grows(self, now: Millis) -> None:
         """Another piece of a snapshot came from the leader: it is alive."""
         if self.role is Role.FOLLOWER:
@@ -492,11 +501,12 @@ class Raft:
             self.voted = Replica(NO_NODE)
             self.progress = None
             self._epoch_is_led = False
+            self._missed = NO_NODE
             self._ask_due = NEVER
             self._await_leader(now, chance)
             effects.append(SaveElection(self.election))
         # That this very node leads may be said of its life before it lost its disk.
-        known = leader not in (NO_NODE, self.node)
+        known = leader not in (NO_NODE, self.node, self._missed)
         if epoch == self.epoch and known and (self.role, Event.LEADER_FOUND) in NEXT:
             self._become(Event.LEADER_FOUND)
             self.leader = leader

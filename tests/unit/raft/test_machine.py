@@ -287,6 +287,21 @@ def test_who_hears_its_leader_encourages_nobody() -> None:
     assert not raft.on_vote(ask, T0, LOW)[0].granted
 
 
+def test_others_who_still_believe_in_a_silent_leader_do_not_send_a_voter_back_to_it() -> None:
+    raft = follower()
+    now = Millis(T0 + 2000)
+    raft.tick(now, LOW)
+    raft.on_vote_reply(3, asked(raft, pre=True), VoteReply(3, 2, granted=True), now, LOW)
+    assert (raft.role, raft.epoch) == (Role.CANDIDATE, 4)
+
+
+def test_a_leader_that_was_only_late_is_followed_again_when_it_speaks_for_itself() -> None:
+    raft = follower()
+    raft.tick(Millis(T0 + 2000), LOW)
+    raft.on_begin_epoch(BeginEpoch(3, 2), Millis(T0 + 2001), LOW)
+    assert (raft.role, raft.leader) == (Role.FOLLOWER, 2)
+
+
 def test_no_vote_in_an_epoch_that_somebody_leads() -> None:
     raft = follower()
     raft.tick(Millis(T0 + 2000), LOW)

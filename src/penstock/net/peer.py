@@ -1,0 +1,211 @@
+"""Connections to other nodes: requests out, answers in, in the newest version both sides know.
+
+A node answers a connection's requests in their order, so one that may wait long (a fetch) would
+hold up those behind it: who needs both keeps a connection for each. Connecting happens with the
+first request, and again with the first after a loss; when to try again is the caller's to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from typing import Any, NamedTuple, cast
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated.api_versions import ApiVersionsRequest
+from penstock.protocol.headers import read_response_header, write_request_header
+from penstock.protocol.message import Message
+from penstock.protocol.primitives import ProtocolError
+from penstock.protocol.registry import API
+
+ANSWER_BYTES_MAX = 128 * 1024 * 1024
+CONNECT_SECONDS_MAX = 10.0
+WAITING_MAX = 1000
+"""Requests of one connection that wait for their answers; more are refused, not queued."""
+
+_LENGTH = struct.Struct(">i")
+_HANDSHAKE_VERSION = 0  # of ApiVersions: every node understands the oldest
+
+
+class PeerLost(OSError):
+    """The other node cannot be reached, went away, or does not speak as one of its kind."""
+
+
+class _Waiting(NamedTuple):
+    correlation_id: int
+    api_key: int
+    version: int
+    answer: asyncio.Future[Any]
+
+
+class Peer:
+    """One connection to another node, made when it is needed."""
+
+    def __init__(self, host: str, port: int, client_id: str) -> None:
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._connection: _Connection | None = None
+        self._connecting: asyncio.Future[_Connection] | None = None
+        self._closed = False
+
+    async def ask(self, request: Message, seconds_max: float) -> Any:
+        """The other node's answer; PeerLost if there is none in time."""
+        try:
+            async with asyncio.timeout(seconds_max):
+                connection = await self._connected()
+                return await connection.ask(request, connection.version_of(request.API_KEY))
+        except TimeoutError:
+            # An answer that comes later would be taken for another's: begin anew.
+            self._drop()
+            raise PeerLost(f"{self} did not answer in {seconds_max:g} s") from None
+
+    def close(self) -> None:
+        """Hang up; everybody who waits is told."""
+        self._closed = True
+        self._drop()
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+
+    async def _connected(self) -> _Connection:
+        if self._connection is not None and self._connection.open:
+            return self._connection
+        if self._closed:
+            raise PeerLost(f"the connection to {self} was closed")
+        if self._connecting is None:
+            self._connecting = asyncio.ensure_future(self._connect())
+            self._connecting.add_done_callback(self._forget_connecting)
+        # Shielded: whoever else waits for the same connection must not lose it to our timeout.
+        return await asyncio.shield(self._connecting)
+
+    def _forget_connecting(self, done: asyncio.Future[_Connection]) -> None:
+        self._connecting = None
+        if not done.cancelled():
+            done.exception()  # told to those who waited; nobody may have
+
+    async def _connect(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        made = _Connection(str(self), self._client_id)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                await loop.create_connection(lambda: made, self.host, self.port)
+                await made.learn_versions()
+        except (OSError, TimeoutError, ProtocolError) as problem:
+            made.abort()
+            raise PeerLost(f"{self} cannot be reached: {problem or 'no answer'}") from problem
+        self._connection = made
+        return made
+
+
+class _Connection(asyncio.Protocol):
+    """The protocol object behind one socket."""
+
+    def __init__(self, name: str, client_id: str) -> None:
+        self.open = False
+        self._name = name
+        self._client_id = client_id
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+        self._waiting: deque[_Waiting] = deque()
+        self._correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] = {}
+
+    async def learn_versions(self) -> None:
+        """What the other side can do."""
+        told = await self.ask(ApiVersionsRequest(), _HANDSHAKE_VERSION)
+        self._versions = {
+            each.api_key: (each.min_version, each.max_version) for each in told.api_keys
+        }
+
+    def version_of(self, api_key: int) -> int:
+        """The newest version of an API that both sides know."""
+        ours = API[api_key].codec_versions
+        lowest, highest = self._versions.get(api_key, (0, -1))
+        version = min(highest, ours[-1])
+        if version < max(lowest, ours[0]):
+            name = ApiKey(api_key).name
+            raise PeerLost(f"{self._name} does not serve {name} in a version that we know")
+        return version
+
+    def ask(self, request: Message, version: int) -> asyncio.Future[Any]:
+        """Send a request; its answer comes to the future."""
+        if self._transport is None or len(self._waiting) >= WAITING_MAX:
+            raise PeerLost(f"{self._name} takes no more requests")
+        self._correlation_id += 1
+        out = bytearray(_LENGTH.size)
+        write_request_header(out, request.API_KEY, version, self._correlation_id, self._client_id)
+        request.write(version, out)
+        _LENGTH.pack_into(out, 0, len(out) - _LENGTH.size)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(self._correlation_id, request.API_KEY, version, answer))
+        self._transport.write(out)
+        return answer
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- asyncio's side -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self.open = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open = False
+        self._transport = None
+        reason = f": {exc}" if exc else ""
+        while self._waiting:
+            answer = self._waiting.popleft().answer
+            if not answer.done():
+                answer.set_exception(PeerLost(f"{self._name} hung up{reason}"))
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        try:
+            self._cut()
+        except ProtocolError as problem:
+            # Nothing behind an answer that cannot be read can be trusted either.
+            self._received.clear()
+            self.abort()
+            self._fail_all(PeerLost(f"{self._name} does not answer as a node: {problem}"))
+
+    def _cut(self) -> None:
+        at = 0
+        received = self._received
+        while len(received) - at >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(received, at)
+            if not 0 <= size <= ANSWER_BYTES_MAX:
+                raise ProtocolError(f"an answer of {size} bytes")
+            end = at + _LENGTH.size + size
+            if len(received) < end:
+                break
+            self._take(bytes(memoryview(received)[at + _LENGTH.size : end]))
+            at = end
+        del received[:at]
+
+    def _take(self, frame: bytes) -> None:
+        if not self._waiting:
+            raise ProtocolError("an answer that nobody asked for")
+        asked = self._waiting.popleft()
+        spec = API[asked.api_key]
+        header = spec.response_header_version(asked.version)
+        correlation_id, at = read_response_header(memoryview(frame), header)
+        if correlation_id != asked.correlation_id:
+            raise ProtocolError(f"an answer to {correlation_id} instead of {asked.correlation_id}")
+        response, _ = spec.response_class.read(frame, asked.version, at)
+        if not asked.answer.done():
+            asked.answer.set_result(response)
+
+    def _fail_all(self, problem: PeerLost) -> None:
+        while self._waiting:
+            answer = self._waiting.popleft().answer
+            if not answer.done():
+                answer.set_exception(problem)

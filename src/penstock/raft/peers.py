@@ -1,0 +1,101 @@
+"""Other members of the quorum, as the driver asks them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.model.ids import NO_NODE
+from penstock.net.peer import Peer, PeerLost
+from penstock.raft.messages import Ask, Fetch, Replica, Reply
+from penstock.raft.wire import FETCH_WAIT_MS, Envelope, reply_of, request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.platform.chance import Chance
+
+Address = tuple[str, int]
+
+
+class Peers(Protocol):
+    """Whom the driver asks. OSError where there is no answer."""
+
+    async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
+        """Who answered (NO_NODE if anybody was asked), and what."""
+
+    def close(self) -> None: ...
+
+
+class QuorumPeers:
+    """Members behind their controller listeners.
+
+    A fetch waits for news at the leader, and what is asked behind it would wait too: fetches have
+    a connection of their own.
+    """
+
+    def __init__(
+        self,
+        envelope: Envelope,
+        addresses: Mapping[int, Address],
+        bootstrap: Sequence[Address],
+        chance: Chance,
+        seconds_max: float,
+    ) -> None:
+        self._envelope = envelope
+        self._addresses = dict(addresses)
+        self._bootstrap = list(bootstrap)
+        self._chance = chance
+        self._seconds_max = seconds_max
+        self._open: dict[tuple[Address, bool], Peer] = {}
+
+    def learn(self, node: int, address: Address) -> None:
+        """A member can be reached here."""
+        self._addresses[node] = address
+
+    async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
+        patience = self._seconds_max
+        fetching = isinstance(ask, Fetch)
+        if fetching:
+            patience += FETCH_WAIT_MS / 1000
+        peer = self._peer(self._address_of(to.id), fetching)
+        response = await peer.ask(request_of(self._envelope, to, ask), patience)
+        try:
+            reply = reply_of(ask, response)
+        except ValueError as problem:
+            raise PeerLost(f"{peer} answered something else: {problem}") from problem
+        for each in getattr(response, "node_endpoints", ()):
+            self.learn(each.node_id, (each.host, each.port))
+        return to.id, reply
+
+    def close(self) -> None:
+        for peer in self._open.values():
+            peer.close()
+        self._open.clear()
+
+    def _address_of(self, node: int) -> Address:
+        if node != NO_NODE:
+            if node not in self._addresses:
+                raise PeerLost(f"nobody has told yet where node {node} is")
+            return self._addresses[node]
+        others = [it for key, it in self._addresses.items() if key != self._envelope.own.id]
+        known = self._bootstrap + others
+        if not known:
+            raise PeerLost("no other member of the quorum is known")
+        return known[self._chance.between(0, len(known) - 1)]
+
+    def _peer(self, address: Address, fetching: bool) -> Peer:
+        peer = self._open.get((address, fetching))
+        if peer is None:
+            peer = Peer(*address, client_id=f"raft-{self._envelope.own.id}")
+            self._open[address, fetching] = peer
+        return peer
+
+
+class NoPeers:
+    """A sole voter has nobody to ask."""
+
+    async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
+        raise PeerLost(f"there is no node {to.id} to be asked: {ask}")
+
+    def close(self) -> None:
+        pass
