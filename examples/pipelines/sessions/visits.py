@@ -25,7 +25,12 @@ class Visits(StatefulProcessor):
             "visit", "begun long, ended long, clicks long, path array<string>"
         )
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], _timers: Any) -> Iterator[Row]:
+    def handleInputRows(
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: ARG002
+    ) -> Iterator[Row]:
         visit = self._visit.get() if self._visit.exists() else None
         # Rows of one batch come in any order.
         for row in sorted(rows, key=lambda each: each["millis"]):
@@ -39,7 +44,12 @@ class Visits(StatefulProcessor):
             self._visit.update(visit)
             self._wake_at(visit[1] + SILENCE_MS)
 
-    def handleExpiredTimer(self, key: Any, _timers: Any, _expired: Any) -> Iterator[Row]:
+    def handleExpiredTimer(
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: ARG002
+        expiredTimerInfo: Any,  # noqa: ARG002
+    ) -> Iterator[Row]:
         """The watermark has passed the visit's end: nothing can still belong to it."""
         yield self._row(key, self._visit.get())
         self._visit.clear()

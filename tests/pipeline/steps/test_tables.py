@@ -142,12 +142,22 @@ def test_a_database_is_asked_again_after_a_refresh(
         assert PASSWORD not in run.query._jsq.explainInternal(True)
 
 
-def test_tables_are_refreshed_for_as_long_as_the_session_is_open(bench: Bench) -> None:
+def test_a_table_is_refreshed_again_and_again_even_after_it_failed_once(bench: Bench) -> None:
     renewed = threading.Semaphore(0)
-    step = JoinStep(join="t", table="csv:t", condition="true", refresh="10 ms", place=PLACE)
-    rows = bench.spark.range(1)
-    tables.kept(bench.context, step, rows, renewed.release)
-    assert all(renewed.acquire(timeout=30) for _ in range(3))
+    failing = [OSError("the folder is away")]
+
+    def renew() -> None:
+        if failing:
+            raise failing.pop()
+        renewed.release()
+
+    refresh = tables.Refresh(bench.spark, "customers", bench.spark.range(1), renew)
+    thread = threading.Thread(target=refresh.again_and_again, args=(0.01,))
+    thread.start()
+    assert all(renewed.acquire(timeout=60) for _ in range(2))
+    refresh.ended.set()
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,7 @@ def told(
     except PySparkException as refused:
         raise _problem(refused, place, list(columns), list(views), lines_before) from None
     except Py4JJavaError as failed:
-        # What Spark passes on from a database's driver, or from a file system.
-        said = failed.java_exception.getMessage() or failed.java_exception.toString()
-        raise Problem(f"Spark cannot do this: {shortened(said)}", "", place) from None
+        raise Problem(f"Spark cannot do this: {told_by(failed)}", "", place) from None
 
 
 def _problem(
@@ -60,6 +58,14 @@ def _problem(
         near = values.get("error", "?")
         return Problem(f"the SQL cannot be understood near {near}{where}", "", place)
     return Problem(f"Spark refuses this: {shortened(str(refused))}{where}", "", place)
+
+
+def told_by(failed: Exception) -> str:
+    """What went wrong, in one line: also what Java's own libraries said."""
+    if isinstance(failed, Py4JJavaError):
+        cause = failed.java_exception
+        return shortened(cause.getMessage() or cause.toString())
+    return shortened(str(failed))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
@@ -26,13 +26,14 @@ from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.clients import client_settings
 from penstock.pipeline.sinks.iceberg_catalog import catalog_settings, table_name
+from penstock.pipeline.sinks.jdbc_connection import Database
 from penstock.pipeline.sinks.topic_places import topics_there
 from penstock.pipeline.sources.topics import CHOSEN
 from penstock.pipeline.spec.formats import Format
 from penstock.pipeline.spec.shapes import duration_ms, is_schema_file
 from penstock.pipeline.spec.sinks import IcebergSink
 from penstock.pipeline.spec.steps import JoinStep
-from penstock.pipeline.steps.refusal import told
+from penstock.pipeline.steps.refusal import told, told_by
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -151,7 +152,10 @@ def _database(context: Context, step: JoinStep) -> DataFrame:
             "Write `options: {dbtable: NAME}`.",
             step.place,
         )
-    rows = context.spark.read.format("jdbc").options(url=step.table, **step.options).load()
+    database = Database(context.spark, step.table, step.options, step.place)
+    with database.told():
+        options = {"url": step.table, **database.for_spark()}
+        rows = context.spark.read.format("jdbc").options(**options).load()
     return kept(context, step, rows, lambda: None)
 
 
@@ -176,16 +180,16 @@ class Refresh:
     name: str
     rows: DataFrame
     renew: Callable[[], None]
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def again_and_again(self, seconds: float) -> None:
-        """Once in so many seconds."""
-        while self._open():
-            time.sleep(seconds)
+        """Once in so many seconds, until `ended`."""
+        while self._open() and not self.ended.wait(seconds):
             try:
                 self.once()
             except (PySparkException, Py4JError, OSError) as failed:
                 if self._open():
-                    log.warning("the table %s is used as it was: %s", self.name, failed)
+                    log.warning("the table %s is used as it was: %s", self.name, told_by(failed))
 
     def once(self) -> None:
         """Now: the next batch will read the table again."""
@@ -195,4 +199,8 @@ class Refresh:
             self.rows.persist()
 
     def _open(self) -> bool:
-        return self.spark.sparkContext._jsc is not None
+        session = self.spark.sparkContext._jsc
+        try:
+            return session is not None and not session.sc().isStopped()
+        except (Py4JError, OSError):
+            return False  # the JVM itself is gone
