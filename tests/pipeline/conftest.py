@@ -31,7 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
     from penstock.pipeline.spark.session import open_session
 
-    folder = tmp_path_factory.mktemp("spark")
+    folder = tmp_path_factory.mktemp("spark session")  # paths may have spaces
     lake = "spark.sql.catalog.lake"
     with skipped_without_spark():
         session = open_session(

@@ -25,7 +25,7 @@ def chosen(
         user or {},
         jars=[Path("/jars/a.jar"), Path("/jars/b.jar")],
         needs=frozenset(needs),
-        java_options="-Dx=1",
+        java_options=["-Dx=1", '-Dy=a "b" \\c'],
     )
 
 
@@ -59,7 +59,7 @@ def test_settings_that_hold_many_things_get_the_users_as_well() -> None:
     }
     settings = chosen(user=user, needs=("iceberg",))
     assert settings["spark.jars"] == "/jars/a.jar,/jars/b.jar,/mine.jar"
-    assert settings["spark.driver.extraJavaOptions"] == "-Dx=1 -Dmine=1"
+    assert settings["spark.driver.extraJavaOptions"] == r'-Dx=1 "-Dy=a \"b\" \\c" -Dmine=1'
     assert settings["spark.sql.extensions"].endswith(
         "IcebergSparkSessionExtensions,org.example.Mine"
     )

@@ -24,17 +24,17 @@ KEPT_MAX = 3  # some 180 MB each
 MAKE_SECONDS_MAX = 600
 
 # Java prints warnings on standard output, where data belongs.
-_QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
-def class_options(java: Java) -> str:
+def class_options(java: Java) -> tuple[str, ...]:
     """Options of Java that let it use the file, if it was made."""
     classes = classes_file(java)
     if not classes.is_file():
         return _QUIET
     base = _base_file(java)
     files = f"{base}:{classes}" if base else str(classes)
-    return f"-XX:SharedArchiveFile={files} {_QUIET}"
+    return (f"-XX:SharedArchiveFile={files}", *_QUIET)
 
 
 def classes_file(java: Java) -> Path:
@@ -63,17 +63,17 @@ def make_classes(java: Java) -> Path | None:
     target = classes_file(java)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        options = ""
+        options = []
         base = _base_file(java)
         if base is not None:
             aside = Path(folder) / base.name
             _run([str(java.program), "-Xshare:dump", f"-XX:SharedArchiveFile={aside}"])
             if aside.is_file():
                 os.replace(aside, base)
-                options = f"-XX:SharedArchiveFile={base} "
+                options.append(f"-XX:SharedArchiveFile={base}")
         made, log = Path(folder) / target.name, Path(folder) / "spark.log"
-        options += f"-XX:ArchiveClassesAtExit={made}"
-        done = _run([sys.executable, "-m", f"{__package__}.rehearsal", options, str(log)])
+        options.append(f"-XX:ArchiveClassesAtExit={made}")
+        done = _run([sys.executable, "-m", f"{__package__}.rehearsal", str(log), *options])
         if done.returncode != 0:
             said = done.stderr.strip() or "it says nothing"
             raise Problem(f"Spark does not start: {said.splitlines()[-1]}")

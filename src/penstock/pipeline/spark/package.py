@@ -27,6 +27,7 @@ def package_zip() -> Path:
         descriptor, aside = tempfile.mkstemp(dir=target.parent)
         with open(descriptor, "wb") as file:
             file.write(content)
+        os.chmod(aside, 0o644)
         os.replace(aside, target)
         _forget_old(target.parent)
     return target

@@ -1,17 +1,19 @@
-"""A first run of Spark, with nobody watching: `python -m ...rehearsal OPTIONS LOG`.
+"""A first run of Spark, with nobody watching: `python -m ...rehearsal LOG OPTION...`.
 
-Does a little of what pipelines do, so that Java, told so by OPTIONS, keeps the classes for it.
+Does a little of what pipelines do, so that Java, told so by the options, keeps the classes for it.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.spark.session import open_session
+from penstock.pipeline.spark.settings import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,12 +22,12 @@ END_SECONDS_MAX = 120
 BATCH_SECONDS_MAX = 60
 
 
-def rehearse(java_options: str, log: Path) -> None:
+def rehearse(log: Path, java_options: Sequence[str]) -> None:
     """Run Spark once, and wait until its Java has ended and written the classes."""
     spark = open_session(
         "rehearsal",
         master="local[2]",
-        settings={"spark.driver.extraJavaOptions": java_options},
+        settings={"spark.driver.extraJavaOptions": " ".join(map(quoted, java_options))},
         log=log,
     )
     from pyspark import SparkContext
@@ -69,6 +71,6 @@ def _work(spark: SparkSession, folder: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        rehearse(sys.argv[1], Path(sys.argv[2]))
+        rehearse(Path(sys.argv[1]), sys.argv[2:])
     except Problem as problem:
         sys.exit(str(problem.what))

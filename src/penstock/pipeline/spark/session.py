@@ -52,7 +52,10 @@ def open_session(
         settings or {},
         jars=jars_for(needs),
         needs=needs,
-        java_options=f"-Dlog4j2.configurationFile={write_logging(log)} {class_options(java)}",
+        java_options=[
+            f"-Dlog4j2.configurationFile={write_logging(log)}",
+            *class_options(java),
+        ],
     )
     _choose_python(master, chosen)
     if SparkContext._gateway is None:
@@ -64,11 +67,8 @@ def open_session(
     try:
         context = SparkContext(conf=conf, pyFiles=_travelling(master, py_files))
     except Py4JJavaError as refusal:
-        reason = str(refusal.java_exception.getMessage())
-        raise Problem(
-            f"Spark does not start on {master}: {reason.splitlines()[0]}",
-            f"its log is {log}",
-        ) from None
+        reason = str(refusal.java_exception.toString()).splitlines()[0]
+        raise Problem(f"Spark does not start on {master}: {reason}", f"its log is {log}") from None
     return SparkSession(context)
 
 
@@ -83,7 +83,9 @@ def _choose_python(master: str, chosen: Mapping[str, str]) -> None:
     told = chosen.get("spark.pyspark.python")
     if told:
         os.environ["PYSPARK_PYTHON"] = told
-    elif master.startswith(("local", "spark:")):
+    elif local_cores(master) is not None:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    elif master.startswith("spark:"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 

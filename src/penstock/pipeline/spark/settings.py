@@ -49,14 +49,14 @@ def chosen_settings(
     *,
     jars: Sequence[Path],
     needs: frozenset[str],
-    java_options: str,
+    java_options: Sequence[str],
 ) -> dict[str, str]:
     """All settings of a session: Penstock's, over them the machine's own, over all the user's."""
     chosen = {
         "spark.app.name": name,
         "spark.master": master,
         "spark.jars": ",".join(str(jar) for jar in jars),
-        "spark.driver.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": " ".join(map(quoted, java_options)),
         _HIDING: SECRET,
         **{key: value for key, value in _preferred(master).items() if key not in _machine_keys()},
     }
@@ -66,6 +66,12 @@ def chosen_settings(
             joins = between is not None and chosen.get(key) and value
             chosen[key] = f"{chosen[key]}{between}{value}" if joins else value
     return chosen
+
+
+def quoted(option: str) -> str:
+    """An option as Spark reads it out of many: paths may have spaces."""
+    plain = re.fullmatch(r"[\w/.:=+,@%-]+", option)
+    return option if plain else '"' + re.sub(r'([\\"])', r"\\\1", option) + '"'
 
 
 def _preferred(master: str) -> dict[str, str]:
