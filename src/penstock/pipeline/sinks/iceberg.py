@@ -11,6 +11,7 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.sinks.iceberg_catalog import catalog_settings, table_name
 from penstock.pipeline.sinks.iceberg_progress import BATCH, WRITER, Progress
 from penstock.pipeline.sinks.iceberg_statements import create_table, merge_into, storable
+from penstock.pipeline.sinks.lake_causes import causes
 from penstock.pipeline.sinks.lake_rows import check_columns, check_types, newest, quoted, shown
 from penstock.pipeline.sinks.lake_schema import merge, nullable
 from penstock.pipeline.spec.sinks import IcebergSink
@@ -133,10 +134,8 @@ def _chosen(rows: DataFrame) -> DataFrame:
 
 
 def _iceberg_says(failure: Exception) -> str | None:
-    thrown = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
-    while thrown is not None:
+    for thrown in causes(failure):
         name = str(thrown.getClass().getName())
         if name.startswith("org.apache.iceberg.exceptions."):
             return f"{name.rpartition('.')[2]}: {thrown.getMessage()}".partition("\n")[0]
-        thrown = thrown.getCause()
     return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipeline.problem import Place, Problem
+from penstock.pipeline.sinks.lake_causes import causes, is_a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,21 +185,10 @@ def redacted(url: str) -> str:
 
 def _sql_exception(failure: BaseException) -> Any:
     """The database's own exception within one of Spark's, if there is one."""
-    thrown = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
-    while thrown is not None:
-        if hasattr(thrown, "getSQLState") and _is_sql(thrown):
+    for thrown in causes(failure):
+        if is_a(thrown, "java.sql.SQLException"):
             return _last(thrown)
-        thrown = thrown.getCause()
     return None
-
-
-def _is_sql(thrown: Any) -> bool:
-    kind = thrown.getClass()
-    while kind is not None:
-        if kind.getName() == "java.sql.SQLException":
-            return True
-        kind = kind.getSuperclass()
-    return False
 
 
 def _last(thrown: Any) -> Any:

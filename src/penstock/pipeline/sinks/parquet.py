@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.sinks import lake_schema
+from penstock.pipeline.sinks.lake_causes import causes, is_a
 from penstock.pipeline.sinks.lake_folders import Folder, read_folders
 from penstock.pipeline.sinks.lake_layout import Written, arrange, next_layout
 from penstock.pipeline.sinks.lake_path import lake_path
@@ -19,7 +20,7 @@ from penstock.pipeline.sinks.lake_publication import (
     file_name,
     publications,
 )
-from penstock.pipeline.sinks.lake_rows import check_types, shown
+from penstock.pipeline.sinks.lake_rows import check_types, quoted, shown
 from penstock.pipeline.sinks.lake_swap import recover_compaction
 from penstock.pipeline.spec.shapes import size_bytes
 from penstock.pipeline.spec.sinks import ParquetSink
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SUFFIX = ".parquet"
+DISK_WORDS = ("No space left", "Disk quota", "Permission denied", "Read-only file system")
 TIMES = "spark.sql.parquet.outputTimestampType"
 
 
@@ -76,11 +78,15 @@ class OpenParquet:
             self._publish(batch_id, list(_read_files(attempt)), rows)
         except OSError as failure:
             raise self._problem(failure) from failure
+        except Exception as failure:
+            if (said := _disk_says(failure)) is None:
+                raise
+            raise self._problem(OSError(said)) from failure
 
     def _note_schema(self, rows: DataFrame) -> None:
         self._folders = read_folders(self._spec.partition_by, rows.schema, self._place)
         names = [folder.name for folder in self._folders]
-        written = rows.select(*[c for c in shown(rows.columns) if c not in names])
+        written = rows.select(*(quoted(c) for c in shown(rows.columns) if c not in names))
         self._schema = lake_schema.remember(self._lake, written.schema, names, self._place)
 
     def _stage(self, batch: DataFrame, attempt: str) -> int:
@@ -139,6 +145,15 @@ class OpenParquet:
             "Make room, or see who may write there; the batch is written again from its start.",
             self._place,
         )
+
+
+def _disk_says(failure: Exception) -> str | None:
+    """What the disk refused to a task of Spark's. A source has IOExceptions of its own."""
+    for thrown in causes(failure):
+        said = str(thrown.getMessage())
+        if is_a(thrown, "java.io.IOException") and any(word in said for word in DISK_WORDS):
+            return said
+    return None
 
 
 @dataclass(frozen=True, slots=True)
