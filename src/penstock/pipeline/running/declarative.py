@@ -23,8 +23,15 @@ SPEC_FILE = "spark-pipeline.yml"
 CODE_FILE = "transformations/pipeline.py"
 SQL_FILE = "transformations/views.sql"
 
-DESCRIBING = ("_key", "_headers", "_timestamp", "_topic", "_partition", "_offset", "_file")
-"""Columns that describe a record: sinks leave them out."""
+DESCRIBING = {
+    "_key": "CAST(key AS STRING)",
+    "_headers": "headers",
+    "_timestamp": "timestamp",
+    "_topic": "topic",
+    "_partition": "partition",
+    "_offset": "offset",
+}
+"""Columns that describe a record, and what Spark's connector calls them."""
 
 
 @dataclass(slots=True)
@@ -60,6 +67,10 @@ class _Writer:
         self._parts: list[str] = []
         self._last = ""
         self._views: list[str] = []
+        # Sinks leave out what describes a record, and here nothing can be dropped unless it is
+        # known to be there: so what nobody names is not read.
+        named = repr((pipeline.steps, pipeline.sinks))
+        self._described = {each: own for each, own in DESCRIBING.items() if each in named}
 
     def body(self) -> str:
         self._general_notes()
@@ -90,6 +101,9 @@ class _Writer:
             self.notes.append("the trigger: a run takes what is there and ends; start it again.")
         if any(isinstance(each, sources.TopicSource) for each in pipeline.sources.values()):
             self.notes.append(f"the group {pipeline.group}: lag is not committed to it.")
+        if self._described:
+            told = ", ".join(self._described)
+            self.notes.append(f"columns that describe a record ({told}) are written like others.")
         self.notes.append("the checkpoint: the project begins where its sources say.")
 
     def _kafka(self) -> str:
@@ -149,9 +163,8 @@ class _Writer:
             self.notes.append(f"{name}: `from: {source.start}`; it begins with the earliest.")
         if source.batch_records_max:
             options["maxOffsetsPerTrigger"] = str(source.batch_records_max)
-        columns = [*self._decoded(name, source.value), "CAST(key AS STRING) AS _key"]
-        columns += ["headers AS _headers", "timestamp AS _timestamp", "topic AS _topic"]
-        columns += ["partition AS _partition", "offset AS _offset"]
+        columns = self._decoded(name, source.value)
+        columns += [f"{own} AS {each}" for each, own in self._described.items()]
         return [
             f"options = {{**KAFKA, **{options!r}}}",
             "rows = spark.readStream.format('kafka').options(**options).load()",
@@ -182,8 +195,7 @@ class _Writer:
         if form.schema.endswith((".avsc", ".json")):
             self.notes.append(f"{name}: the schema file {form.schema}; write its columns out.")
         reader = f"rows = spark.readStream.format({kind!r}){schema}"
-        lines = [f"{reader}.options(**{dict(source.options)!r}).load({source.files!r})"]
-        return [*lines, "rows = rows.selectExpr('*', '_metadata.file_path AS _file')"]
+        return [f"{reader}.options(**{dict(source.options)!r}).load({source.files!r})"]
 
     # Steps
 
@@ -243,11 +255,10 @@ class _Writer:
                 if isinstance(sink, sinks.IcebergSink) and sink.mode == "upsert":
                     self.notes.append(f"{name}: rows are appended, not replaced by their keys.")
                 columns = list(sink.partition_by)
-                kept = [each for each in DESCRIBING if each not in columns]
                 parted = f", partition_cols={columns!r}" if columns else ""
                 self._parts.append(
                     f"\n@dp.table(name={name!r}, format={kind!r}{parted})\n"
-                    f"def {_identifier(name)}():\n    return {rows}.drop(*{kept!r})\n"
+                    f"def {_identifier(name)}():\n    return {rows}\n"
                 )
             case _:
                 self.notes.append(f"{name}: a sink of this kind has no counterpart; left out.")
@@ -258,7 +269,6 @@ class _Writer:
         text = "CAST(value AS STRING)"
         if sink.value.format == "json":
             text = "to_json(struct(*))"
-        dropped = [each for each in DESCRIBING if each not in sink.key + sink.topic]
         columns = [f"{text} AS value"]
         if sink.key:
             columns.append(f"CAST({sink.key} AS STRING) AS key")
@@ -268,7 +278,7 @@ class _Writer:
         self._parts.append(
             f"\ndp.create_sink({name!r}, 'kafka', {{**KAFKA, **{fixed!r}}})\n\n\n"
             f"@dp.append_flow(target={name!r}, name={name + '_flow'!r})\n"
-            f"def {_identifier(name)}_flow():\n    rows = {rows}.drop(*{dropped!r})\n"
+            f"def {_identifier(name)}_flow():\n    rows = {rows}\n"
             f"    return rows.selectExpr({', '.join(map(repr, columns))})\n"
         )
 

@@ -11,11 +11,14 @@ from typing import Any
 
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.clients import client_settings
+from penstock.pipeline.running.reach import nobody_there
 from penstock.pipeline.running.status import Offsets
 from penstock.pipeline.spec.model import Pipeline
 from penstock.pipeline.spec.sources import TopicSource
 
 FORGET_SECONDS_MAX = 10
+NOT_RESET = "Nothing was reset."
+KEEP = "Start the broker, or leave the group alone: --keep-group."
 LAST_WAIT_SECONDS = 5.0
 """How long the end of a run waits for its last commit."""
 
@@ -84,6 +87,8 @@ def forget_group(pipeline: Pipeline) -> None:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
 
+    if missing := nobody_there(pipeline):
+        raise Problem(missing.what, f"{NOT_RESET} {KEEP}", pipeline.place)
     admin = AdminClient(client_settings(pipeline))
     (future,) = admin.delete_consumer_groups(
         [pipeline.group], request_timeout=FORGET_SECONDS_MAX
@@ -97,7 +102,7 @@ def forget_group(pipeline: Pipeline) -> None:
         raise Problem(
             f"the group {pipeline.group} on {pipeline.bootstrap} could not be deleted: "
             f"{error.str() if isinstance(error, KafkaError) else 'no broker answered'}",
-            "Nothing was reset. Start the broker, or leave the group alone: --keep-group.",
+            f"{NOT_RESET} {KEEP}",
             pipeline.place,
         ) from None
 

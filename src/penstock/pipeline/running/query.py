@@ -84,6 +84,8 @@ class RunningQuery:
         self._streaming.stop()
 
     def _busy(self) -> bool:
+        if self._context.pipeline.trigger.real_time:
+            return False  # its batches last for minutes, and none of them has an end worth a wait
         # Between the end of a write and its record in the checkpoint the trigger is still active.
         return self._writing or bool(self._streaming.status["isTriggerActive"])
 

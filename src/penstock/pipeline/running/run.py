@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING
 from penstock.pipeline.assembly import SINKS, SOURCES, STEPS, assemble
 from penstock.pipeline.checkpoint import open_checkpoint
 from penstock.pipeline.context import Context
+from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.faults import problem_of
+from penstock.pipeline.running.group import reads_topics
 from penstock.pipeline.running.query import RunningQuery
+from penstock.pipeline.running.reach import nobody_there
 from penstock.pipeline.running.registry import Claim, Entry
 from penstock.pipeline.running.retry import Retries
 from penstock.pipeline.running.shape import check_shapes, shape_of
@@ -65,10 +69,12 @@ def run_pipeline(
     stop = stop or Stop()
     try:
         watch.turn(STARTING)
-        with _session(pipeline, claim.entry, master, settings, session) as spark:
-            if isinstance(stop, SignalledStop):
-                stop.listen()  # PySpark has just taken Ctrl-C for itself
-            _Run(Context(spark, pipeline, open_checkpoint(pipeline)), watch, stop, once).work()
+        checkpoint = open_checkpoint(pipeline)
+        if _find_brokers(pipeline, watch, stop):
+            with _session(pipeline, claim.entry, master, settings, session) as spark:
+                if isinstance(stop, SignalledStop):
+                    stop.listen()  # PySpark has just taken Ctrl-C for itself
+                _Run(Context(spark, pipeline, checkpoint), watch, stop, once).work()
     except Exception as fault:
         problem = problem_of(fault, pipeline, claim.entry.log)
         watch.turn(FAILED, problem.what)
@@ -82,6 +88,27 @@ def run_pipeline(
     return watch.status
 
 
+def _find_brokers(pipeline: Pipeline, watch: Watch, stop: Stop) -> bool:
+    """Wait for a broker to answer, as long as the file says; False if it was asked to stop.
+
+    Kafka's own clients would try for minutes, and Spark would have been started for nothing.
+    """
+    retries = Retries(attempts_of(pipeline))
+    while missing := nobody_there(pipeline):
+        if not retries.may_go_on(0, time.monotonic()):
+            raise missing
+        watch.turn(RETRYING, f"{missing.what}; {retries}")
+        while not retries.due(time.monotonic()):
+            if stop.asked.wait(LOOK_SECONDS):
+                return False
+    return not stop.asked.is_set()
+
+
+def attempts_of(pipeline: Pipeline) -> int:
+    """How often something that failed is tried again."""
+    return pipeline.on_error.attempts if pipeline.on_error.policy == "retry" else 0
+
+
 @contextmanager
 def _session(
     pipeline: Pipeline,
@@ -93,6 +120,9 @@ def _session(
     if given is not None:
         yield given
         return
+    # Py4J tells of every exception with a stack, on stderr; Spark's log has the same.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    logging.getLogger("py4j").propagate = False
     # Java takes seconds to start, on a core of its own: Python loads what comes next meanwhile.
     threading.Thread(target=_load, args=(pipeline,), daemon=True).start()
     spark = open_session(
@@ -136,8 +166,7 @@ class _Run:
 
     def work(self) -> None:
         """Start all queries and see them through."""
-        on_error = self._context.pipeline.on_error
-        attempts = on_error.attempts if on_error.policy == "retry" else 0
+        attempts = attempts_of(self._context.pipeline)
         queries = assemble(self._context)
         shapes = {query.name: shape_of(query.view.rows) for query in queries}
         check_shapes(self._context.pipeline, self._context.checkpoint, shapes)
@@ -173,17 +202,25 @@ class _Run:
         if fault is None:
             return False
         retries = self._retries[query.name]
-        problem = problem_of(fault, self._context.pipeline)
         now = time.monotonic()
         if not retries.waiting:
             batch = self._watch.status.queries[query.name].batch
             if not retries.may_go_on(batch, now):
-                raise fault
+                raise self._lost(fault) or fault
             self._watch.status.restarts += 1
+            problem = problem_of(fault, self._context.pipeline)
             self._watch.turn(RETRYING, f"{problem.what}; {retries}")
         if retries.due(now):
             query.start(once=self._once)
         return True
+
+    def _lost(self, fault: Exception) -> Problem | None:
+        """What to tell if records were gone before they were read: exactly which."""
+        if not reads_topics(self._context.pipeline):
+            return None
+        from penstock.pipeline.sources.lost_records import explain
+
+        return explain(fault, self._context)
 
     def _end(self) -> None:
         if self._stop.asked.is_set():

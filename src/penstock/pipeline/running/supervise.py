@@ -24,6 +24,7 @@ from penstock.pipeline.running.status import (
     RETRYING,
     RUNNING,
     STARTING,
+    STOPPED,
     PipelineStatus,
 )
 
@@ -103,6 +104,8 @@ class Child:
         self._retries = Retries(0)
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
+        elif self._own.state == RETRYING:
+            self._own.state = STOPPED
 
     def kill(self) -> None:
         """End it in the middle of whatever it does."""
