@@ -43,7 +43,7 @@ def test_a_pipeline_of_spark_alone_needs_nothing() -> None:
         ({"sink": "iceberg: t"}, {"iceberg"}),
         ({"sink": "jdbc: 'jdbc:postgresql://h/d', table: t"}, {"postgresql"}),
         ({"sink": "jdbc: 'jdbc:mysql://h/d', table: t"}, set()),
-        ({"source": "jdbc: 'jdbc:postgresql://h/d', table: t, column: c"}, {"postgresql"}),
+        ({"source": "jdbc: 'jdbc:postgresql://h/d', table: t, column: c"}, set()),
         ({"step": "join: c, on: d, table: 'topic:c'"}, {"kafka"}),
         ({"step": "join: c, on: d, table: 'iceberg:c'"}, {"iceberg"}),
         ({"step": "join: c, on: d, table: 'parquet:c'"}, set()),
@@ -67,9 +67,10 @@ def test_python_files_travel_once_each(tmp_path: Path) -> None:
         "name: orders\n"
         "sources: {a: {topic: t}}\n"
         "steps: [{python: 'code/steps.py:a'}, {python: 'code/steps.py:b'}]\n"
-        "sinks: {b: {python: 'sink.py:a'}}\n"
+        "sinks: {b: {python: 'sink.py:a'}, c: {python: 's3://code/sink.py:a'}}\n"
     )
     assert python_files(read_pipeline(file, {})) == (
         f"{tmp_path}/code/steps.py",
         f"{tmp_path}/sink.py",
+        "s3://code/sink.py",
     )

@@ -529,19 +529,20 @@ Commands:
     "pipeline init": """\
 Usage: penstock pipeline init [OPTIONS] [FILE]
 
-  Write a pipeline file to begin with: it runs as it is, beside `penstock up`.
+  Write a pipeline file to begin with.
 
-  Beside it goes .penstock/pipeline.schema.json, by which editors complete and
-  check its keys.
+  The first template runs as it is beside `penstock up`; the others say what
+  they need. Beside it goes .penstock/pipeline.schema.json, by which editors
+  complete and check its keys.
 
 Arguments:
   FILE <str>  The file to write; it must not be there yet.  [default:
               pipeline.yml]
 
 Options:
-  -t, --template <topic-to-lake|topic-to-topic|log-to-topic|database-to-topic|generator-to-topic>
+  -t, --template <generator-to-topic|topic-to-lake|topic-to-topic|log-to-topic|database-to-topic>
                                   What the pipeline is to do.  [default:
-                                  topic-to-lake]
+                                  generator-to-topic]
   -h, --help                      Show this message and exit.
 """,
     "pipeline run": """\

@@ -12,7 +12,7 @@ from penstock.pipeline.spec.keys import keys_of
 from penstock.pipeline.spec.model import Pipeline, Sink, Source, Step
 from penstock.pipeline.spec.shapes import split_python
 from penstock.pipeline.spec.sinks import IcebergSink, JdbcSink, TopicSink
-from penstock.pipeline.spec.sources import FileSource, JdbcSource, TopicSource
+from penstock.pipeline.spec.sources import FileSource, TopicSource
 from penstock.pipeline.spec.steps import JoinStep
 
 Part = Source | Step | Sink
@@ -33,7 +33,8 @@ def python_files(pipeline: Pipeline) -> tuple[str, ...]:
     """The Python files that the pipeline names, as paths that can be opened, each once."""
     folder = os.path.dirname(os.path.abspath(pipeline.place.file))
     names = [each for part in _parts(pipeline) for each in _python_names(part)]
-    paths = [os.path.join(folder, split_python(name)[0]) for name in names]
+    files = [split_python(name)[0] for name in names]
+    paths = [file if "://" in file else os.path.join(folder, file) for file in files]
     return tuple(dict.fromkeys(paths))
 
 
@@ -55,7 +56,7 @@ def _needs(part: Part) -> Iterator[str]:
         yield "kafka"
     if isinstance(part, IcebergSink):
         yield "iceberg"
-    if isinstance(part, JdbcSource | JdbcSink):
+    if isinstance(part, JdbcSink):  # a source reads by itself, without a driver of Java's
         yield from (need for start, need in DRIVERS.items() if part.jdbc.startswith(start))
     if isinstance(part, JoinStep):
         yield from _table_needs(part)

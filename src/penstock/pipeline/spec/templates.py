@@ -20,9 +20,8 @@ sources:
     value: {{format: json, schema: "id long, amount double, at timestamp"}}
 steps:
   - filter: amount > 0           # SQL; more steps may follow, each reads the one before
-  - select: ["*", "to_date(coalesce(at, _timestamp)) AS day"]
 sinks:
-  lake: {{parquet: lake/orders, partition_by: day}}
+  lake: {{parquet: lake/orders, partition_by: day(at)}}
 on_error: dlq                    # records that are no such JSON go to the topic {name}.dlq
 trigger: 10 seconds              # or available-now, to take what is there and end
 """,
