@@ -59,7 +59,7 @@ APART = [("parquet",), ("files",), ("iceberg",), ("jdbc", "jdbc_append")]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300 + 200 * KILLS)
+@pytest.mark.timeout(600 + 300 * KILLS)
 @pytest.mark.parametrize("chosen", APART if LONG else TOGETHER, ids=lambda names: "-".join(names))
 def test_each_row_is_there_once_whatever_is_killed(
     chosen: tuple[str, ...],

@@ -167,6 +167,7 @@ def test_a_row_that_breaks_a_rule_is_told_with_the_databases_words_and_no_secret
     [
         ("id as other", {"key": ("v",)}, "has no column 'other'"),
         ("id", {"key": ("nope",)}, "key names 'nope'"),
+        ("id", {"key": ("id",), "order_by": "nope"}, "there is no column 'nope'"),
         ("id", {"key": ("v",)}, "unique index over exactly the columns"),
         ("id", {"password": "wrong", "key": ("id",)}, "password authentication failed"),
     ],

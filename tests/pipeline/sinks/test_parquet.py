@@ -148,6 +148,7 @@ def test_a_new_column_is_added_and_a_missing_one_is_null(
         ("id", {"partition_by": ("week",)}, "'week', which is no column"),
         ("id", {"partition_by": ("day",)}, "the rows have no time"),
         ("id", {"partition_by": ("day(at)",)}, "names 'at', which the rows do not have"),
+        ("id", {"partition_by": ("lower(nope) AS x",)}, "there is no column 'nope'"),
         ("id", {"partition_by": ("id", "kind")}, "leaves none for the files"),
     ],
 )

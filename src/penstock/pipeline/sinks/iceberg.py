@@ -12,9 +12,17 @@ from penstock.pipeline.sinks.iceberg_catalog import catalog_settings, table_name
 from penstock.pipeline.sinks.iceberg_progress import BATCH, WRITER, Progress
 from penstock.pipeline.sinks.iceberg_statements import create_table, merge_into, storable
 from penstock.pipeline.sinks.lake_causes import causes
-from penstock.pipeline.sinks.lake_rows import check_columns, check_types, newest, quoted, shown
+from penstock.pipeline.sinks.lake_rows import (
+    check_columns,
+    check_expressions,
+    check_types,
+    newest,
+    quoted,
+    shown,
+)
 from penstock.pipeline.sinks.lake_schema import merge, nullable
 from penstock.pipeline.spec.sinks import IcebergSink
+from penstock.pipeline.steps.refusal import told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,8 +59,9 @@ class OpenIceberg:
         """Make the table if it is missing; add columns that are new."""
         check_types(rows.schema, self._spec.place)
         check_columns(rows, self._spec.key, "key", self._spec.place)
+        check_expressions(rows, [self._spec.order_by, self._spec.delete_when], self._spec.place)
         wanted = storable(nullable(_chosen(rows).schema))
-        with self._told():
+        with told(self._spec.place, columns=rows.columns), self._told():
             if self._spark.catalog.tableExists(self._table):
                 self._evolve(wanted)
             else:

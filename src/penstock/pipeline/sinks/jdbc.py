@@ -14,7 +14,14 @@ from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.sinks.jdbc_connection import Connection, Database, redacted
 from penstock.pipeline.sinks.jdbc_statements import ROW, Statements, stage_prefix
-from penstock.pipeline.sinks.lake_rows import check_columns, check_types, newest, quoted, shown
+from penstock.pipeline.sinks.lake_rows import (
+    check_columns,
+    check_expressions,
+    check_types,
+    newest,
+    quoted,
+    shown,
+)
 from penstock.pipeline.spec.sinks import JdbcSink
 
 if TYPE_CHECKING:
@@ -52,6 +59,7 @@ class OpenJdbc:
         """Make the tables that are missing, and see that the rows fit the one that is there."""
         check_types(rows.schema, self._place)
         check_columns(rows, self._spec.key, "key", self._place)
+        check_expressions(rows, [self._spec.order_by], self._place)
         with self._database.connect() as connection:
             columns = connection.columns(self._spec.table)
             if columns is None:

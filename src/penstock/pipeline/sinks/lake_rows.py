@@ -58,6 +58,16 @@ def check_types(schema: StructType, place: Place) -> None:
         )
 
 
+def check_expressions(rows: DataFrame, expressions: Sequence[str], place: Place) -> None:
+    """Refuse SQL expressions that Spark cannot make of these rows; empty ones are fine."""
+    from pyspark.sql import functions as F
+
+    from penstock.pipeline.steps.refusal import told
+
+    with told(place, columns=rows.columns):
+        rows.select(*(F.expr(each) for each in expressions if each))
+
+
 def newest(rows: DataFrame, key: Sequence[str], order_by: str) -> DataFrame:
     """One row of each key: the newest by `order_by`, else by the record's position."""
     from pyspark.sql import Window

@@ -20,7 +20,7 @@ from penstock.pipeline.sinks.lake_publication import (
     file_name,
     publications,
 )
-from penstock.pipeline.sinks.lake_rows import check_types, quoted, shown
+from penstock.pipeline.sinks.lake_rows import check_expressions, check_types, quoted, shown
 from penstock.pipeline.sinks.lake_swap import recover_compaction
 from penstock.pipeline.spec.shapes import size_bytes
 from penstock.pipeline.spec.sinks import ParquetSink
@@ -85,6 +85,7 @@ class OpenParquet:
 
     def _note_schema(self, rows: DataFrame) -> None:
         self._folders = read_folders(self._spec.partition_by, rows.schema, self._place)
+        check_expressions(rows, [folder.expression for folder in self._folders], self._place)
         names = [folder.name for folder in self._folders]
         written = rows.select(*(quoted(c) for c in shown(rows.columns) if c not in names))
         self._schema = lake_schema.remember(self._lake, written.schema, names, self._place)

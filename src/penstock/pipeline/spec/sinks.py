@@ -49,7 +49,8 @@ class ParquetSink(_From):
 
     parquet: str = entry("The folder.", example="lake/orders")
     partition_by: tuple[str, ...] = entry(
-        "Columns, or expressions with a name, that become folders.",
+        "What becomes folders: columns, parts of a time (`day(at)`), or SQL expressions with a "
+        "name (`lower(country) AS country`).",
         default=(),
         example="[day, hour]",
     )
