@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.pipeline.spark import settings
 from penstock.pipeline.spark.settings import chosen_settings
 
 
@@ -30,15 +31,28 @@ def chosen(
 
 
 def test_one_machine_gets_as_many_partitions_as_it_has_cores_and_talks_to_itself() -> None:
-    settings = chosen()
-    assert settings["spark.sql.shuffle.partitions"] == "2"
-    assert settings["spark.driver.host"] == "127.0.0.1"
-    assert re.fullmatch(r"\d+m", settings["spark.driver.memory"])
+    found = chosen()
+    assert found["spark.sql.shuffle.partitions"] == "2"
+    assert found["spark.driver.host"] == "127.0.0.1"
+    assert re.fullmatch(r"\d+m", found["spark.driver.memory"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "memory"),
+    [(8 << 30, "2048m"), (512 << 20, "1024m"), (64 << 30, "4096m"), ("max", "4096m")],
+)
+def test_the_driver_gets_a_quarter_of_what_a_container_may_use_within_bounds(
+    limit: object, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 4096}.get(name, 16 << 20))
+    monkeypatch.setattr(settings, "CONTAINER_MEMORY", tmp_path / "memory.max")
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    assert chosen()["spark.driver.memory"] == memory
 
 
 def test_a_cluster_keeps_its_own_sizes_and_addresses() -> None:
-    settings = chosen("spark://host:7077")
-    assert not settings.keys() & {
+    found = chosen("spark://host:7077")
+    assert not found.keys() & {
         "spark.sql.shuffle.partitions",
         "spark.driver.host",
         "spark.driver.memory",
@@ -57,14 +71,12 @@ def test_settings_that_hold_many_things_get_the_users_as_well() -> None:
         "spark.sql.extensions": "org.example.Mine",
         "spark.redaction.regex": "mine",
     }
-    settings = chosen(user=user, needs=("iceberg",))
-    assert settings["spark.jars"] == "/jars/a.jar,/jars/b.jar,/mine.jar"
-    assert settings["spark.driver.extraJavaOptions"] == r'-Dx=1 "-Dy=a \"b\" \\c" -Dmine=1'
-    assert settings["spark.sql.extensions"].endswith(
-        "IcebergSparkSessionExtensions,org.example.Mine"
-    )
+    found = chosen(user=user, needs=("iceberg",))
+    assert found["spark.jars"] == "/jars/a.jar,/jars/b.jar,/mine.jar"
+    assert found["spark.driver.extraJavaOptions"] == r'-Dx=1 "-Dy=a \"b\" \\c" -Dmine=1'
+    assert found["spark.sql.extensions"].endswith("IcebergSparkSessionExtensions,org.example.Mine")
     for hidden in ("password", "mine"):
-        assert re.search(settings["spark.redaction.regex"], hidden)
+        assert re.search(found["spark.redaction.regex"], hidden)
 
 
 def test_what_a_machine_has_settled_for_all_its_jobs_is_left_to_it(
@@ -74,7 +86,7 @@ def test_what_a_machine_has_settled_for_all_its_jobs_is_left_to_it(
         "# for everybody\nspark.sql.session.timeZone  Europe/Paris\nspark.ui.enabled=true\n"
     )
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    settings = chosen()
-    assert "spark.sql.session.timeZone" not in settings
-    assert "spark.ui.enabled" not in settings
-    assert settings["spark.sql.shuffle.partitions"] == "2"
+    found = chosen()
+    assert "spark.sql.session.timeZone" not in found
+    assert "spark.ui.enabled" not in found
+    assert found["spark.sql.shuffle.partitions"] == "2"

@@ -161,9 +161,15 @@ def _fetch(home: Path, wanted: list[Jar]) -> None:
         try:
             _check(aside, wanted, _run_ivy(aside, wanted))
             for jar in wanted:
-                os.replace(aside / jar.file, home / jar.file)
+                _keep(aside / jar.file, home / jar.file)
         finally:
             shutil.rmtree(aside)
+
+
+def _keep(fetched: Path, target: Path) -> None:
+    with open(fetched, "rb") as file:
+        os.fsync(file.fileno())  # a name in the cache is trusted, whatever happens to the machine
+    os.replace(fetched, target)
 
 
 def _run_ivy(aside: Path, wanted: list[Jar]) -> str:

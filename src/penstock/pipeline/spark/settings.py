@@ -33,6 +33,7 @@ _JOINED = {_EXTENSIONS: ",", "spark.jars": ",", "spark.driver.extraJavaOptions":
 
 MEMORY_MIN_MB = 1024
 MEMORY_MAX_MB = 4096
+CONTAINER_MEMORY = Path("/sys/fs/cgroup/memory.max")
 
 
 def is_secret(key: str, value: str) -> bool:
@@ -97,9 +98,13 @@ def _preferred(master: str) -> dict[str, str]:
 
 
 def _memory_mb() -> int:
-    """A quarter of the machine's memory, within bounds: it holds the work as well as the driver."""
-    total_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    return min(max(total_mb // 4, MEMORY_MIN_MB), MEMORY_MAX_MB)
+    """A quarter of the memory here, within bounds: it holds the work as well as the driver."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        total = min(total, int(CONTAINER_MEMORY.read_text()))
+    except (OSError, ValueError):
+        pass  # no container, or one without a limit
+    return min(max(total >> 22, MEMORY_MIN_MB), MEMORY_MAX_MB)
 
 
 def _machine_keys() -> frozenset[str]:
