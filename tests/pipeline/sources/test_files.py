@@ -87,6 +87,22 @@ def test_whole_files_come_once_with_their_lines_packed_or_not(
     assert [row.id for row in drain(open_source(context, "box", spec).rows)] == [4]
 
 
+def test_a_header_that_names_other_columns_is_a_bad_record(
+    tmp_path: Path, make_context: Make, drain: Drain
+) -> None:
+    append(tmp_path / "a.csv", b'\xef\xbb\xbf"ID", name\n1,Ada\n')
+    append(tmp_path / "b.csv", b"name,id\nBob,2\n")
+    form = Format(format="csv", schema="id long, name string", header=True)
+    spec = FileSource(files="*.csv", format=form)
+    view = open_source(make_context(spec, policy="dlq"), "box", spec)
+    assert [row.id for row in drain(view.rows)] == [1]
+    bad = sorted(drain(view.errors[0], "errors"), key=lambda row: row._origin.line)
+    assert [(os.path.basename(row._origin.file), row.reason) for row in bad] == [
+        ("b.csv", "the header names other columns than the schema"),
+        ("b.csv", "the field `id` is not a bigint: Bob"),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["parquet", "avro"])
 def test_files_with_columns_of_their_own_are_read_with_their_names(
     spark: SparkSession, tmp_path: Path, make_context: Make, drain: Drain, kind: str

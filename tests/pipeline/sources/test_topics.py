@@ -36,7 +36,8 @@ def admin(broker: Broker) -> AdminClient:
 
 
 def create(broker: Broker, topic: str, partitions: int = 1) -> None:
-    admin(broker).create_topics([NewTopic(topic, partitions)])[topic].result(30)
+    client = admin(broker)  # held: without it, the answer would have nowhere to go
+    client.create_topics([NewTopic(topic, partitions)])[topic].result(30)
 
 
 @pytest.fixture
@@ -178,3 +179,10 @@ def test_what_the_file_says_wins_over_what_penstock_chose(make_context: Make) ->
     assert options["maxOffsetsPerTrigger"] == "5"
     assert options["subscribe"] == "a,b"
     assert options["kafka.isolation.level"] == "read_committed"
+
+
+def test_a_payload_may_not_be_called_what_describes_the_record(make_context: Make) -> None:
+    spec = TopicSource(topic="t", value=Format(format="json", schema="_key string"))
+    with pytest.raises(Problem, match="the payload has a field '_key'") as caught:
+        open_source(make_context(spec, bootstrap="127.0.0.1:9"), "records", spec)
+    assert caught.value.advice

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import unquote
 
@@ -22,10 +24,12 @@ from penstock.pipeline.views import ORIGIN, View
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # type: ignore[import-untyped]
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 LINES = ("string", "binary", "json", "csv")
 TABLES = ("parquet", "avro")
+CONTENTS = "path string, modificationTime timestamp, length bigint, content binary"
+"""What Spark tells of a file that it does not look into."""
 
 
 def open_source(context: Context, name: str, spec: FileSource) -> View:
@@ -51,15 +55,29 @@ def _view(context: Context, name: str, spec: FileSource, lines: DataFrame) -> Vi
     from penstock.pipeline.formats.decode import decode
 
     if spec.format.header:
-        lines = lines.where(f.col("_line") > 1)
+        lines = lines.where((f.col("_line") > 1) | ~_is_header(context, spec))
     if spec.format.format in ("json", "csv"):
         # An empty line between two records, or at the end, is no record.
         lines = lines.where(f.trim(f.col("value").cast("string")) != "")
     at = {"file": f.col("_file"), "line": f.col("_line"), "value": f.col("value")}
     raw = lines.withColumn(ORIGIN, origin(name, **at))
-    decoded = {"": decode(context, f.col("value"), spec.format)}
+    value = decode(context, f.col("value"), spec.format)
+    if spec.format.header:
+        other = f.when(f.col("_line") == 1, "the header names other columns than the schema")
+        value = replace(value, reason=f.coalesce(other, value.reason))
     kept = {"_file": f.col("_file"), "_line": f.col("_line")}
-    return take_in(context, name, raw, decoded, kept, spec)
+    return take_in(context, name, raw, {"": value}, kept, spec)
+
+
+def _is_header(context: Context, spec: FileSource) -> Column:
+    """Whether a line names the columns of the schema, in their order."""
+    from pyspark.sql import functions as f
+
+    from penstock.pipeline.formats.schema import columns_of
+
+    expected = spec.format.delimiter.join(columns_of(context, spec.format).fieldNames())
+    bare = f.regexp_replace(f.col("value").cast("string"), r'["\s]', "")
+    return f.lower(bare) == re.sub(r"\s", "", expected).lower()
 
 
 def growing_lines(context: Context, spec: FileSource) -> DataFrame:
@@ -82,10 +100,12 @@ def growing_lines(context: Context, spec: FileSource) -> DataFrame:
 
 def whole_lines(context: Context, spec: FileSource) -> DataFrame:
     """The lines of files that are whole when they appear."""
+    from pyspark.sql.types import StructType
+
     from penstock.pipeline.sources.lines import LINES_TYPE
     from penstock.pipeline.sources.tables import watch_files
 
-    found = watch_files(context, spec, "binaryFile")
+    found = watch_files(context, spec, "binaryFile", StructType.fromDDL(CONTENTS))
     if "://" in context.path(spec.files):
         return found.select("path", "content").mapInArrow(_split_contents, LINES_TYPE)
     # Files of this machine are read in blocks: Spark names them, and leaves their contents alone.

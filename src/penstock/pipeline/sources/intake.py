@@ -10,7 +10,7 @@ from penstock.pipeline.spec.shapes import split_watermark
 from penstock.pipeline.views import ORIGIN, ORIGIN_TYPE, View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from penstock.pipeline.spec.sources import FileSource, TopicSource
 
 OBSERVED = "penstock_errors"
-"""The metric that counts records which were left out: its column is `bad`."""
+"""The metric that counts records which could not be read: its column is `bad`."""
+
+REASON = "_reason"
 
 
 def origin(source: str, **known: Column) -> Column:
@@ -48,43 +50,66 @@ def take_in(
     the payload, whose fields become columns of their own. `kept` are further columns.
     """
     from pyspark.sql import functions as f
-    from pyspark.sql.types import StructType
 
     read = raw.select(
         *(each.value.alias(_hidden(column)) for column, each in decoded.items()),
-        _reason(decoded).alias("_reason"),
+        _reason(decoded).alias(REASON),
         *(column.alias(each) for each, column in kept.items()),
         f.col(ORIGIN),
     )
-    columns: list[Column] = []
-    for column, each in decoded.items():
-        if column:
-            columns.append(f.col(_hidden(column)).alias(column))
-        elif isinstance(each.kind, StructType):
-            columns += [
-                f.col(_hidden("")).getField(field.name).alias(field.name) for field in each.kind
-            ]
-        else:
-            columns.append(f.col(_hidden("")).alias("value"))
-    columns += [f.col(each) for each in (*kept, ORIGIN)]
-    policy = context.pipeline.on_error.policy
-    errors: tuple[DataFrame, ...] = ()
+    good, errors = _sort_out(context, name, read)
+    columns = [
+        *_columns(decoded, (*kept, ORIGIN), spec),
+        *(f.col(each) for each in (*kept, ORIGIN)),
+    ]
+    return View(with_watermark(good.select(*columns), spec.watermark, spec.place), errors)
+
+
+def _sort_out(
+    context: Context, name: str, read: DataFrame
+) -> tuple[DataFrame, tuple[DataFrame, ...]]:
+    """The records that could be read, and frames of those that could not, as `on_error` says."""
+    from pyspark.sql import functions as f
+
     # A condition that is not deterministic stays above the projection: pushed below it, every
     # record would be parsed twice, once for the condition and once for its columns.
-    good = f.col("_reason").isNull() & (f.rand(0) >= 0)
+    stays = f.rand(0) >= 0
+    good = f.col(REASON).isNull() & stays
+    policy = context.pipeline.on_error.policy
     if policy == "dlq":
-        errors = (
-            read.where(f.col("_reason").isNotNull() & (f.rand(0) >= 0)).select(
-                f.col("_reason").alias("reason"), ORIGIN
-            ),
-        )
-        rows = read.where(good)
-    elif policy == "drop":
-        bad = f.count_if(f.col("_reason").isNotNull()).alias("bad")
-        rows = read.observe(_metric(context, name), bad).where(good)
-    else:
-        rows = read.where(f.when(good, True).otherwise(f.raise_error(_complaint())))
-    return View(with_watermark(rows.select(*columns), spec.watermark, spec.place), errors)
+        bad = read.where(f.col(REASON).isNotNull() & stays)
+        counted = bad.observe(_metric(context, name), f.count(f.lit(1)).alias("bad"))
+        return read.where(good), (counted.select(f.col(REASON).alias("reason"), ORIGIN),)
+    if policy == "drop":
+        count = f.count_if(f.col(REASON).isNotNull()).alias("bad")
+        return read.observe(_metric(context, name), count).where(good), ()
+    return read.where(f.when(good, True).otherwise(f.raise_error(_complaint()))), ()
+
+
+def _columns(
+    decoded: Mapping[str, Decoded], taken: tuple[str, ...], spec: TopicSource | FileSource
+) -> Iterator[Column]:
+    """What was decoded, under the names that steps use."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    for column, each in decoded.items():
+        value = f.col(_hidden(column))
+        if column:
+            yield value.alias(column)
+        elif not isinstance(each.kind, StructType):
+            yield value.alias("value")
+        else:
+            for field in each.kind.fieldNames():
+                if field in (*taken, *decoded):
+                    raise Problem(
+                        f"the payload has a field {field!r}, and so is called what describes the "
+                        "record",
+                        "Leave it out of the schema, or read the value as a string and take it "
+                        "apart in a step.",
+                        spec.place,
+                    )
+                yield value.getField(field).alias(field)
 
 
 def _hidden(column: str) -> str:
@@ -118,7 +143,7 @@ def _complaint() -> Column:
     where = f.when(at["topic"].isNotNull(), record).otherwise(
         f.format_string("line %s of %s", at["line"], at["file"])
     )
-    return f.concat(where, f.lit(" cannot be read: "), f.col("_reason"))
+    return f.concat(where, f.lit(" cannot be read: "), f.col(REASON))
 
 
 def with_watermark(rows: DataFrame, watermark: str, place: Place) -> DataFrame:

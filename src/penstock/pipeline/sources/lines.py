@@ -12,6 +12,9 @@ BLOCK_BYTES = 4 << 20
 LINE_BYTES_MAX = 64 << 20
 """A line longer than this is not a line: a file without newlines would fill the memory."""
 
+BOM = b"\xef\xbb\xbf"
+"""What some editors put in front of a text, and nobody means to be part of it."""
+
 LINES_TYPE = "value binary, _file string, _line bigint"
 
 
@@ -36,6 +39,8 @@ def read_lines(
             break
         if left is not None:
             left -= len(block)
+        if line == 1 and not rest:
+            block = block.removeprefix(BOM)
         cut = block.rfind(b"\n") + 1
         if not cut:
             rest += block

@@ -17,7 +17,7 @@ from penstock.pipeline.views import ORIGIN, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 def open_tables(context: Context, name: str, spec: FileSource) -> View:
@@ -36,16 +36,14 @@ def open_tables(context: Context, name: str, spec: FileSource) -> View:
     return View(with_watermark(rows, spec.watermark, spec.place))
 
 
-def watch_files(
-    context: Context, spec: FileSource, kind: str, schema: StructType | None = None
-) -> DataFrame:
+def watch_files(context: Context, spec: FileSource, kind: str, schema: DataType) -> DataFrame:
     """What Spark reads of the files that are there and of those that will come."""
     from pyspark.errors import AnalysisException
+    from pyspark.sql.types import StructType
 
     options = {"maxBytesPerTrigger": str(size_bytes(spec.batch_bytes_max)), **spec.options}
-    reader = context.spark.readStream.format(kind).options(**options)
-    if schema is not None:
-        reader = reader.schema(schema)
+    assert isinstance(schema, StructType)
+    reader = context.spark.readStream.format(kind).options(**options).schema(schema)
     try:
         return reader.load(context.path(spec.files))
     except AnalysisException as fault:
