@@ -44,7 +44,7 @@ def test_dropped_records_are_counted(orders: Bench) -> None:
 
 def test_a_bad_value_stops_the_pipeline_with_its_position(orders: Bench) -> None:
     made = orders.apply(STEP)
-    with pytest.raises(Exception, match="penstock: bad record in orders-0 at offset 11: amount"):
+    with pytest.raises(Exception, match="a record cannot be used, orders-0 at offset 11: amount"):
         made.rows.where("amount IS NULL OR true").orderBy("id").collect()
 
 

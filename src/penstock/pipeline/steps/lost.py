@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Place, Problem
-from penstock.pipeline.sources.intake import BAD_RECORD, OBSERVED
+from penstock.pipeline.sources.intake import OBSERVED
 from penstock.pipeline.views import ORIGIN, View
 
 if TYPE_CHECKING:
@@ -22,35 +22,39 @@ REASON = "_reason"
 def without_bad(context: Context, name: str, view: View, rows: DataFrame, place: Place) -> View:
     """The rows that have no reason against them; the others leave the view as the policy says."""
     policy = context.pipeline.on_error.policy
-    bad = F.col(REASON).isNotNull()
+    metric = f"{OBSERVED}_{name}"
+    # A condition that is not deterministic stays where it is: pushed down to the source, all that
+    # lies between would be computed twice, once for the condition and once for the columns.
+    stays = F.rand(0) >= 0
+    is_bad = F.col(REASON).isNotNull()
     errors = view.errors
     if policy == "dlq":
-        if ORIGIN not in rows.columns:
-            raise Problem(
-                "a record that fails here could not be written to the dead-letter topic: a step "
-                f"before has left out {ORIGIN!r}, which says what the record was",
-                f"Select {ORIGIN} there, or do this step before it.",
-                place,
-            )
-        errors += (rows.where(bad).select(F.col(REASON).alias("reason"), ORIGIN),)
-        good = rows.where(~bad)
+        _need_origin(rows, place)
+        bad = rows.where(is_bad & stays).observe(metric, F.count(F.lit(1)).alias("bad"))
+        errors += (bad.select(F.col(REASON).alias("reason"), ORIGIN),)
+        good = rows.where(~is_bad & stays)
     elif policy == "drop":
-        counted = F.count_if(bad).alias("bad")
-        good = rows.observe(f"{OBSERVED}_{name}", counted).where(~bad)
+        good = rows.observe(metric, F.count_if(is_bad).alias("bad")).where(~is_bad & stays)
     else:
-        told = F.concat(F.lit(f"{BAD_RECORD}{_where(rows)}"), *_position(rows), F.col(REASON))
-        good = rows.where(F.when(~bad, True).otherwise(F.raise_error(told)))
+        complaint = F.raise_error(_complaint(rows))
+        good = rows.where(F.when(~is_bad & stays, True).otherwise(complaint))
     return replace(view, rows=good.drop(REASON), errors=errors)
 
 
-def _where(rows: DataFrame) -> str:
-    return " in " if ORIGIN in rows.columns else ": "
-
-
-def _position(rows: DataFrame) -> list[Column]:
-    """Where the record stands, if that is still known."""
+def _need_origin(rows: DataFrame, place: Place) -> None:
     if ORIGIN not in rows.columns:
-        return []
+        raise Problem(
+            "a record that fails here could not be written to the dead-letter topic: a step "
+            f"before has left out {ORIGIN!r}, which says what the record was",
+            f"Select {ORIGIN} there, or do this step before it.",
+            place,
+        )
+
+
+def _complaint(rows: DataFrame) -> Column:
+    """What stops the pipeline, and where the record stands, if that is still known."""
+    if ORIGIN not in rows.columns:
+        return F.concat(F.lit("a record cannot be used: "), F.col(REASON))
     at = F.col(ORIGIN)
     topic = F.format_string("%s-%s at offset %s", at["topic"], at["partition"], at["offset"])
     line = F.format_string("%s, line %s", at["file"], at["line"])
@@ -59,4 +63,4 @@ def _position(rows: DataFrame) -> list[Column]:
         .when(at["line"].isNotNull(), line)
         .otherwise(F.coalesce(at["file"], at["source"]))
     )
-    return [where, F.lit(": ")]
+    return F.concat(F.lit("a record cannot be used, "), where, F.lit(": "), F.col(REASON))
