@@ -16,6 +16,8 @@ SHAPED: Mapping[Shape, st.SearchStrategy[str]] = {
     Shape.NAME: st.from_regex(r"[a-z][a-z0-9._-]{0,8}", fullmatch=True),
     Shape.VIEW: st.sampled_from(["orders", "step1", "a", "b"]),
     Shape.TOPICS: st.sampled_from(["orders", "a,b", "x.y-z"]),
+    Shape.TOPIC: st.just("orders.dlq"),
+    Shape.BROKERS: st.sampled_from(["localhost:9092", "a:1,b:2"]),
     Shape.DURATION: st.sampled_from(["10 seconds", "5m", "1 hour 30 minutes"]),
     Shape.SIZE: st.sampled_from(["64m", "512 KiB", "1"]),
     Shape.WATERMARK: st.sampled_from(["at 10 minutes", "at 1s"]),

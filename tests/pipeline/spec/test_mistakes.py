@@ -101,6 +101,8 @@ def test_a_part_of_no_kind_is_told_all_kinds() -> None:
         (f"{MINIMAL}kafka: SSL\n", 6, "keys and values are wanted here"),
         (f"{MINIMAL}kafka: {{ssl: {{on: true}}}}\n", 6, "a single value is wanted here"),
         (f"{MINIMAL}bootstrap: [a, b]\n", 6, "a single value is wanted here"),
+        (f"{MINIMAL}bootstrap: localhost\n", 6, "'localhost' is not right: the address of"),
+        (f"{MINIMAL}on_error: {{topic: 'a,b'}}\n", 6, "'a,b' is not right: the name of a topic"),
         (f"{MINIMAL}trigger: soon\n", 6, "'soon' is not right: a duration is wanted"),
         (f"{MINIMAL}trigger: [1s]\n", 6, "keys and values are wanted here"),
         (f"{MINIMAL}trigger: {{}}\n", 6, "one is missing"),

@@ -102,6 +102,19 @@ def test_a_schema_is_a_file_if_it_ends_as_one() -> None:
     assert not is_schema_file("id long,\nname string")
 
 
+@pytest.mark.parametrize(
+    "text", ["localhost:9092", "a:1, b:2", "[::1]:9092", "10.0.0.1:9092", "SASL_SSL://a.b-c.d:9093"]
+)
+def test_brokers_are_hosts_with_ports(text: str) -> None:
+    assert shaped(Shape.BROKERS, text, "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("text", ["localhost", ":9092", "a:b", "a:1 b:2", "a:1,", "http://a:1/x"])
+def test_what_is_no_broker_is_refused(text: str) -> None:
+    with pytest.raises(Misshapen):
+        shaped(Shape.BROKERS, text, "")
+
+
 @given(st.sampled_from(list(Shape)), st.text())
 def test_any_text_is_given_back_or_refused(shape: Shape, text: str) -> None:
     try:

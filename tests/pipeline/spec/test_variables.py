@@ -56,8 +56,8 @@ def test_a_variable_that_is_not_set_is_told_with_its_line() -> None:
 
 @pytest.mark.parametrize("value", ["a: b", "[1, 2]", "*x", "# no", "'", "true", "null", "~", "\n"])
 def test_a_value_from_the_environment_is_never_read_as_yaml(value: str) -> None:
-    pipeline = read(f"{MINIMAL}bootstrap: ${{V}}\nkafka: {{x: '${{V}}'}}\n", {"V": value})
-    assert pipeline.bootstrap == value
+    pipeline = read(f"{MINIMAL}checkpoint: ${{V}}\nkafka: {{x: '${{V}}'}}\n", {"V": value})
+    assert pipeline.checkpoint == value
     assert pipeline.kafka == {"x": value}
 
 

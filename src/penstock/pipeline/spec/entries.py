@@ -14,7 +14,9 @@ class Shape(StrEnum):
 
     ANY = ""
     NAME = "a name"
+    TOPIC = "a topic"
     TOPICS = "topics"
+    BROKERS = "addresses of brokers"
     VIEW = "a view"
     DURATION = "a duration"
     SIZE = "a size"

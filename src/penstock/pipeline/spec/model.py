@@ -62,7 +62,7 @@ class OnError:
     topic: str = entry(
         "The dead-letter topic; `NAME.dlq` of the pipeline if not given.",
         default="",
-        shape=Shape.TOPICS,
+        shape=Shape.TOPIC,
     )
     attempts: int = entry("How often `retry` tries a batch again.", default=5, least=1)
 
@@ -82,7 +82,9 @@ class Pipeline:
     )
     sinks: Mapping[str, Sink] = entry("What is written, by name.", names=Shape.NAME)
     steps: tuple[Step, ...] = entry("What happens in between, in order.", default=())
-    bootstrap: str = entry("The brokers that topics are on.", default="localhost:9092")
+    bootstrap: str = entry(
+        "The brokers that topics are on.", default="localhost:9092", shape=Shape.BROKERS
+    )
     kafka: Mapping[str, str] = entry(
         "Settings of the Kafka clients (security, for the most part), by Kafka's names.",
         default={},

@@ -20,7 +20,6 @@ DEPTH_MAX = 32
 NODES_MAX = 20_000
 """Counted as if every alias were written out: small files can stand for huge ones."""
 
-
 NULL_WORDS = ("null", "Null", "NULL")
 
 
@@ -101,7 +100,7 @@ class _Composer:
         self.problems: list[Problem] = []
         self._file = file
         self._text = text
-        # libyaml is some fifty times as fast as PyYAML's own parser, which not every wheel lacks.
+        # libyaml is ten times as fast, but not in every build of PyYAML.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         self._events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
         self._anchors: dict[str, tuple[Node, int]] = {}

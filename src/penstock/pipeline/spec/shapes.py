@@ -17,6 +17,7 @@ from penstock.pipeline.spec.entries import Shape
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 VIEW = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+BROKER = re.compile(r"([A-Za-z][A-Za-z0-9_]*://)?(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 
 _UNITS = {
     "millisecond": 1,
@@ -166,15 +167,33 @@ def _view(text: str) -> str:
     return text
 
 
+def _topic(text: str) -> str:
+    if not TOPIC.fullmatch(text.strip()) or text.strip() in (".", ".."):
+        raise Misshapen(
+            "the name of a topic",
+            "At most 249 letters, digits, dots, dashes and underscores.",
+        )
+    return text.strip()
+
+
 def _topics(text: str) -> str:
-    topics = [each.strip() for each in text.split(",")]
-    if not all(TOPIC.fullmatch(each) for each in topics) or {".", ".."} & set(topics):
+    try:
+        return ",".join(_topic(each) for each in text.split(","))
+    except Misshapen as wrong:
         raise Misshapen(
             "the name of a topic, or several with commas",
-            "Topics are named by at most 249 letters, digits, dots, dashes and underscores; "
-            "`pattern` takes a regular expression.",
+            f"{wrong.advice} `pattern` takes a regular expression.",
+        ) from None
+
+
+def _brokers(text: str) -> str:
+    brokers = [each.strip() for each in text.split(",")]
+    if not all(BROKER.fullmatch(each) for each in brokers):
+        raise Misshapen(
+            "the address of a broker, or several with commas",
+            "Write host and port, as in `localhost:9092`.",
         )
-    return ",".join(topics)
+    return ",".join(brokers)
 
 
 def _jdbc(text: str) -> str:
@@ -255,7 +274,9 @@ def _read(file: str, folder: str) -> bytes:
 _PLAIN: Mapping[Shape, Callable[[str], str]] = {
     Shape.NAME: _name,
     Shape.VIEW: _view,
+    Shape.TOPIC: _topic,
     Shape.TOPICS: _topics,
+    Shape.BROKERS: _brokers,
     Shape.DURATION: _duration,
     Shape.SIZE: _size,
     Shape.WATERMARK: _watermark,
