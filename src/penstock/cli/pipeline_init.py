@@ -36,24 +36,18 @@ def init(
     """
     from penstock.pipeline.spec.templates import SCHEMA_FILE, template_text
 
-    folder = os.path.dirname(file)
-    schema = os.path.join(folder, SCHEMA_FILE)
+    if os.path.lexists(file):
+        raise Failure(f"{file} is there already", "choose another name, or remove it", USAGE)
+    schema = os.path.join(os.path.dirname(file), SCHEMA_FILE)
     try:
-        _write_new(file, template_text(template, file))
+        with open(file, "x", encoding="utf-8") as opened:
+            opened.write(template_text(template, file))
         _write_schema(schema)
-    except FileExistsError as mistake:
-        raise Failure(
-            f"{mistake.filename} is there already", "choose another name, or remove it", USAGE
-        ) from None
     except (OSError, ValueError) as mistake:
         why = getattr(mistake, "strerror", None) or str(mistake)
-        raise Failure(f"cannot write {file}: {why}") from None
+        where = getattr(mistake, "filename", None) or file
+        raise Failure(f"cannot write {where}: {why}") from None
     say(f"{file} is written; run it with: penstock pipeline run {file}")
-
-
-def _write_new(path: str, text: str) -> None:
-    with open(path, "x", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _write_schema(path: str) -> None:

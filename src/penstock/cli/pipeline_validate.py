@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from penstock.cli.output import Shape, answer
 
 if TYPE_CHECKING:
     from penstock.pipeline.problem import Problem
+    from penstock.pipeline.spec.check import Checked
 
 
 def validate(
@@ -41,7 +42,7 @@ def validate(
         raise Failure(f"{count} problem{'' if count == 1 else 's'} found")
 
 
-def _document(checked: Any) -> dict[str, object]:
+def _document(checked: Checked) -> dict[str, object]:
     return {
         "file": checked.file,
         "valid": checked.pipeline is not None,

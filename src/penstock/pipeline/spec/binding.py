@@ -17,6 +17,7 @@ from penstock.pipeline.spec.keys import (
     keys_of,
     kinds_by_marker,
     kinds_of,
+    markers_of,
     one_of_keys,
 )
 from penstock.pipeline.spec.nodes import NULL_WORDS, Keyed, Listed, Node, Scalar
@@ -73,7 +74,7 @@ class Binder:
             self._note(place, f"{both} cannot stand together", "Make two parts of them.")
             return None
         markers = list(by_marker)
-        advice = f"One of these keys says what it is: {', '.join(markers)}."
+        advice = _tell_kind(markers)
         for key, _ in node.pairs:
             if near := get_close_matches(key.text, markers, 1):
                 self._note(
@@ -275,9 +276,16 @@ class Binder:
         return WRONG
 
 
-def _not_keys(kinds: Iterable[type]) -> tuple[str, str]:
-    names = [name for kind in kinds for name in keys_of(kind)]
-    return "keys and values are wanted here", f"Valid: {', '.join(dict.fromkeys(names))}."
+def _not_keys(kinds: tuple[type, ...]) -> tuple[str, str]:
+    if len(kinds) == 1:
+        advice = f"Valid here: {', '.join(keys_of(kinds[0]))}."
+    else:
+        advice = _tell_kind([marker for kind in kinds for marker in markers_of(kind)])
+    return "keys and values are wanted here", advice
+
+
+def _tell_kind(markers: Iterable[str]) -> str:
+    return f"One of these keys says what it is: {', '.join(markers)}."
 
 
 def _placed(kind: type, place: Place) -> dict[str, Place]:
