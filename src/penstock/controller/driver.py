@@ -62,24 +62,45 @@ class ControllerDriver:
         """Images that become visible when the log is committed up to a given end."""
         self._subscribers: list[Subscriber] = []
         self._check: asyncio.TimerHandle | None = None
+        self.active = False
+        """Whether this is the controller that decides."""
+        self._torn = False  # whether the log held a metadata transaction without an end
+        self._first: asyncio.Future[None] | None = None  # the new leader's own first records
 
     # -- starting and stopping --------------------------------------------------------------------
 
     async def start(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
-        """Take the lead, and give a new cluster its first records."""
-        loaded = self.raft.load()
-        torn = self.raft.journal.loader.in_transaction
+        """Take part in the quorum. A sole voter leads when this returns; others lead when elected,
+        and follow until then."""
+        self._torn = self.raft.journal.loader.in_transaction
+        self._publish(self.raft.load())
+        self.raft.on_leadership = self._on_leadership
         await self.raft.start(self._on_commit, on_failure)
-        if not self.raft.leading:
-            raise NotLeader("a quorum of several voters is not served yet")
-        self._machine.take_over(loaded.image, self._clock.monotonic())
+        if self._first is not None:
+            await self._first
+            self._first = None
+
+    def _on_leadership(self, leads: bool) -> None:
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+        # What was decided and not committed may still be, by another leader's hand, or never.
+        self._decided.clear()
+        self.active = leads
+        if not leads:
+            log.info("another controller is active now, or will be")
+            return
+        loader = self.raft.journal.loader
+        torn = self._torn or loader.in_transaction
+        self._torn = False
+        loader.adopt(self.image)  # a transaction that its leader left open is aborted below
+        self._machine.take_over(self.image, self._clock.monotonic())
         log.debug("leading the metadata from offset %d in epoch %d", *self._position())
-        self._publish(loaded)
         first: list[Any] = [AbortTransactionRecord(reason="its leader failed")] if torn else []
-        if not loaded.image.features.levels:
+        if not self.image.features.levels:
             first += first_records(self._bootstrap, self._machine.settings.isr_min_default)
         if first:
-            await self.raft.committed(self._propose(first))
+            self._first = self.raft.committed(self._propose(first))
         self._schedule_check()
 
     def _position(self) -> tuple[int, int]:
@@ -102,7 +123,7 @@ class ControllerDriver:
         """
         if api_key == ApiKey.DESCRIBE_QUORUM:
             return describe_quorum(self.raft, self.image, request, self._clock.now())
-        if not self.raft.leading:
+        if not self.active or not self.raft.leading:
             raise NotLeader(f"node {self.raft.node_id} is not the active controller")
         decision = self._machine.decide(
             api_key,
@@ -157,13 +178,19 @@ class ControllerDriver:
         return end
 
     def _on_commit(self, high_watermark: int) -> None:
-        decided = self._decided
+        decided, loader = self._decided, self.raft.journal.loader
         while decided and decided[0][0] <= high_watermark:
-            self._publish(decided.popleft()[1])
+            published = decided.popleft()[1]
+            loader.adopt(published.image)
+            self._publish(published)
+        if self.image.offset + 1 < high_watermark:
+            self._publish(self.raft.journal.replay_to(high_watermark))
         self.raft.snapshot_if_due(self.image)
 
     def _publish(self, published: Published) -> None:
         self.image = published.image
+        if published.delta.empty and self.raft.high_watermark >= 0:
+            return  # only the log's own records: nothing to reconcile to
         for subscriber in self._subscribers:
             subscriber(published.image, published.delta)
 

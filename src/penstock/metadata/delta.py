@@ -86,6 +86,11 @@ class MetadataDelta:
         for name in PARTS:
             setattr(self, name, None)
 
+    @property
+    def empty(self) -> bool:
+        """Whether no record has touched anything."""
+        return all(getattr(self, name) is None for name in PARTS)
+
     def replay(self, record: Any) -> None:
         """Fold one metadata record in."""
         key: int = record.API_KEY

@@ -15,6 +15,7 @@ from penstock.metadata.levels import NO_LEVELS, SUPPORTED
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.model.invariants import invariant
+from penstock.net.peer import PeerLost
 from penstock.raft.batches import (
     BATCH_BYTES_MAX,
     encode_batch,
@@ -39,14 +40,22 @@ from penstock.raft.messages import (
     EpochReply,
     Fetch,
     FetchReply,
+    FetchSnapshot,
     Replica,
     Reply,
+    SnapshotReply,
     Vote,
     VoteReply,
 )
 from penstock.raft.peers import NoPeers
 from penstock.raft.roles import Role
-from penstock.raft.snapshots import SnapshotId, encode_snapshot, voter_records, write_snapshot
+from penstock.raft.snapshots import (
+    CorruptSnapshot,
+    SnapshotId,
+    encode_snapshot,
+    voter_records,
+    write_snapshot,
+)
 from penstock.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from penstock.raft.voters import DYNAMIC_FROM
 from penstock.storage.log import CorruptBatch
@@ -69,6 +78,9 @@ PARKED_MAX = 10_000
 """Members that may wait for news at once."""
 
 FAREWELL_SECONDS_MAX = 0.5
+
+SNAPSHOT_BYTES_MAX = 1 << 30
+"""Of a snapshot that is taken from a leader: it passes through memory."""
 
 
 class NotLeader(Exception):
@@ -332,7 +344,38 @@ class RaftDriver:
             self._step(self._machine.refetch(self._clock.monotonic(), self._chance))
 
     def _take_snapshot(self, effect: TakeSnapshot) -> None:
-        raise NotImplementedError(effect)
+        task = asyncio.get_running_loop().create_task(self._install(effect))
+        self._talking.add(task)
+        task.add_done_callback(self._talking.discard)
+
+    async def _install(self, effect: TakeSnapshot) -> None:
+        """Take a leader's snapshot, unless something else came meanwhile."""
+        before = (self.epoch, self._machine.position)
+        try:
+            data = await self._fetch_snapshot(effect)
+            if before == (self.epoch, self._machine.position) and not self._closed:
+                self.journal.install(effect.snapshot, data, self._clock.now())
+                log.info("took snapshot %s from node %d", effect.snapshot.name, effect.leader)
+                self._machine.set_voters(self.journal.voters)
+                self._guarded(self._machine.log_replaced)
+                return
+        except (OSError, CorruptSnapshot) as problem:
+            log.warning("snapshot %s of node %d: %s", effect.snapshot.name, effect.leader, problem)
+        self._guarded(lambda: self._machine.refetch(self._clock.monotonic(), self._chance))
+
+    async def _fetch_snapshot(self, effect: TakeSnapshot) -> bytes:
+        data = bytearray()
+        while True:
+            ask = FetchSnapshot(self.epoch, self.own, effect.snapshot, len(data))
+            _, reply = await self._peers.ask(Replica(effect.leader), ask)
+            if not isinstance(reply, SnapshotReply) or reply.error is not ErrorCode.NONE:
+                raise PeerLost(f"refused: {reply}")
+            data += reply.data
+            if not reply.data or len(data) >= reply.size or reply.size > SNAPSHOT_BYTES_MAX:
+                if len(data) != reply.size:
+                    raise PeerLost(f"{len(data)} of {reply.size} bytes came")
+                return bytes(data)
+            self._machine.snapshot_grows(self._clock.monotonic())
 
     def _plan(self) -> None:
         if self._alarm is not None:
@@ -420,6 +463,20 @@ class RaftDriver:
             if self._closed or len(self._parked) >= PARKED_MAX:
                 return reply  # an empty answer is legal, an endless queue is not
             await self._park(ask, left)
+
+    def answer_snapshot(self, ask: FetchSnapshot, bytes_max: int) -> SnapshotReply:
+        """A piece of a snapshot, for who cannot go on without it."""
+        nothing = SnapshotReply(self.epoch, self.leader)
+        refusal = self._machine.refuse(ask.epoch)
+        if refusal is not ErrorCode.NONE:
+            return nothing._replace(error=refusal)
+        try:
+            size, data = self.journal.read_snapshot(ask.snapshot, ask.position, bytes_max)
+        except FileNotFoundError:
+            return nothing._replace(error=ErrorCode.SNAPSHOT_NOT_FOUND)
+        if not 0 <= ask.position < size:
+            return nothing._replace(error=ErrorCode.POSITION_OUT_OF_RANGE)
+        return nothing._replace(size=size, data=data)
 
     async def _park(self, ask: Fetch, wait_ms: int) -> None:
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()

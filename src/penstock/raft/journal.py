@@ -243,6 +243,14 @@ class Journal:
         while self._voters_since[-1][0] >= end:
             self._voters_since.pop()
 
+    def read_snapshot(self, snapshot_id: SnapshotId, at: int, bytes_max: int) -> tuple[int, bytes]:
+        """How large a snapshot is, and a piece of it; FileNotFoundError if it is not here."""
+        path = os.path.join(self.directory, snapshot_id.name)
+        if snapshot_id not in list_snapshots(self.disk, self.directory):
+            raise FileNotFoundError(path)
+        data = self.disk.read_bytes(path)
+        return len(data), data[at : at + bytes_max]
+
     def install(self, snapshot_id: SnapshotId, data: bytes, now: int) -> None:
         """Begin anew behind a leader's snapshot; CorruptSnapshot if it does not hold one."""
         snapshot = decode_snapshot(data)

@@ -312,7 +312,7 @@ class Raft:
         Where the reply has no error, no divergence and no snapshot, the driver adds the records,
         and waits for some if there are none.
         """
-        refusal = self._refuse(ask.epoch)
+        refusal = self.refuse(ask.epoch)
         if refusal is not ErrorCode.NONE:
             return FetchReply(self.epoch, self.leader, error=refusal), []
         assert self.progress is not None
@@ -329,7 +329,8 @@ class Raft:
         effects = self._advance()
         return reply._replace(high_watermark=self.high_watermark), effects
 
-    def _refuse(self, epoch: int) -> ErrorCode:
+    def refuse(self, epoch: int) -> ErrorCode:
+        """Why a member of `epoch` cannot be served here; NONE if it can."""
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self.epoch:

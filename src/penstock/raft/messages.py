@@ -92,5 +92,24 @@ class FetchReply(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
-Ask = Vote | BeginEpoch | EndEpoch | Fetch
-Reply = VoteReply | EpochReply | FetchReply
+class FetchSnapshot(NamedTuple):
+    """Give me a piece of this snapshot, from `position` on."""
+
+    epoch: int
+    replica: Replica
+    snapshot: SnapshotId
+    position: int
+
+
+class SnapshotReply(NamedTuple):
+    """A piece, and how large the whole is."""
+
+    epoch: int
+    leader: int = NO_NODE
+    size: int = 0
+    data: bytes = b""
+    error: ErrorCode = ErrorCode.NONE
+
+
+Ask = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
+Reply = VoteReply | EpochReply | FetchReply | SnapshotReply

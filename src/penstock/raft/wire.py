@@ -14,6 +14,7 @@ from penstock.model.ids import METADATA_TOPIC_ID, NO_NODE
 from penstock.protocol.generated import begin_quorum_epoch as begins
 from penstock.protocol.generated import end_quorum_epoch as ends
 from penstock.protocol.generated import fetch as fetches
+from penstock.protocol.generated import fetch_snapshot as snapshots
 from penstock.protocol.generated import vote as votes
 from penstock.protocol.message import Message
 from penstock.raft.messages import (
@@ -23,9 +24,11 @@ from penstock.raft.messages import (
     EpochReply,
     Fetch,
     FetchReply,
+    FetchSnapshot,
     Position,
     Replica,
     Reply,
+    SnapshotReply,
     Vote,
     VoteReply,
 )
@@ -67,6 +70,8 @@ def request_of(envelope: Envelope, to: Replica, ask: Ask) -> Message:
         return _begin_request(envelope, to, ask)
     if isinstance(ask, EndEpoch):
         return _end_request(envelope, ask)
+    if isinstance(ask, FetchSnapshot):
+        return _snapshot_request(envelope, ask)
     return _fetch_request(envelope, ask)
 
 
@@ -149,10 +154,30 @@ def _fetch_request(envelope: Envelope, ask: Fetch) -> Message:
     )
 
 
+def _snapshot_request(envelope: Envelope, ask: FetchSnapshot) -> Message:
+    wanted = snapshots.FetchSnapshotRequestPartitionSnapshot(
+        current_leader_epoch=ask.epoch,
+        snapshot_id=snapshots.FetchSnapshotRequestSnapshotId(
+            end_offset=ask.snapshot.end, epoch=ask.snapshot.epoch
+        ),
+        position=ask.position,
+        replica_directory_id=ask.replica.directory,
+    )
+    topic = snapshots.FetchSnapshotRequestTopicSnapshot(name=METADATA_TOPIC, partitions=[wanted])
+    return snapshots.FetchSnapshotRequest(
+        cluster_id=envelope.cluster_id,
+        replica_id=ask.replica.id,
+        max_bytes=FETCH_BYTES_MAX,
+        topics=[topic],
+    )
+
+
 def reply_of(ask: Ask, response: Any) -> Reply:
     """What the machine hears of an answer. ValueError if it says nothing of the metadata log."""
     if isinstance(ask, Fetch):
         return _fetch_reply(response)
+    if isinstance(ask, FetchSnapshot):
+        return _snapshot_reply(response)
     kind = VoteReply if isinstance(ask, Vote) else EpochReply
     if response.error_code:
         return kind(-1, error=ErrorCode(response.error_code))
@@ -177,6 +202,20 @@ def _fetch_reply(response: fetches.FetchResponse) -> FetchReply:
         bytes(records) if isinstance(records, (bytes, bytearray, memoryview)) else b"",
         Position(diverging.epoch, diverging.end_offset) if diverging else None,
         SnapshotId(snapshot.end_offset, snapshot.epoch) if snapshot else None,
+        ErrorCode(part.error_code),
+    )
+
+
+def _snapshot_reply(response: snapshots.FetchSnapshotResponse) -> SnapshotReply:
+    if response.error_code:
+        return SnapshotReply(-1, error=ErrorCode(response.error_code))
+    (part,) = _only(response.topics).partitions
+    leader = part.current_leader
+    return SnapshotReply(
+        leader.leader_epoch if leader else -1,
+        leader.leader_id if leader else NO_NODE,
+        part.size,
+        bytes(part.unaligned_records or b""),
         ErrorCode(part.error_code),
     )
 
@@ -211,6 +250,13 @@ def ask_of(envelope: Envelope, request: Any) -> Ask:
         ]
         successors = named or [Replica(it) for it in part.preferred_successors]
         return EndEpoch(part.leader_epoch, part.leader_id, tuple(successors))
+    if isinstance(request, snapshots.FetchSnapshotRequest):
+        return FetchSnapshot(
+            part.current_leader_epoch,
+            Replica(request.replica_id, part.replica_directory_id),
+            SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch),
+            part.position,
+        )
     return _fetch_of(request, part)
 
 
@@ -234,6 +280,9 @@ def _partition_of(request: Any) -> Any:
     if isinstance(request, fetches.FetchRequest):
         known = topic.topic_id == METADATA_TOPIC_ID or topic.topic == METADATA_TOPIC
         number = topic.partitions[0].partition
+    elif isinstance(request, snapshots.FetchSnapshotRequest):
+        known = topic.name == METADATA_TOPIC
+        number = topic.partitions[0].partition
     else:
         known = topic.topic_name == METADATA_TOPIC
         number = topic.partitions[0].partition_index
@@ -252,6 +301,8 @@ def response_to(request: Any, reply: Reply, leader: Endpoint | None = None) -> M
     """The answer to a request; `leader` is where the leader that it names can be reached."""
     if isinstance(reply, FetchReply):
         return _fetch_response(reply, leader)
+    if isinstance(reply, SnapshotReply):
+        return _snapshot_response(request, reply, leader)
     if isinstance(reply, VoteReply):
         return votes.VoteResponse(
             topics=[
@@ -322,6 +373,26 @@ def _fetch_response(reply: FetchReply, leader: Endpoint | None) -> Message:
     )
 
 
+def _snapshot_response(request: Any, reply: SnapshotReply, leader: Endpoint | None) -> Message:
+    asked = request.topics[0].partitions[0]
+    part = snapshots.FetchSnapshotResponsePartitionSnapshot(
+        error_code=reply.error,
+        snapshot_id=snapshots.FetchSnapshotResponseSnapshotId(
+            end_offset=asked.snapshot_id.end_offset, epoch=asked.snapshot_id.epoch
+        ),
+        current_leader=snapshots.LeaderIdAndEpoch(leader_id=reply.leader, leader_epoch=reply.epoch),
+        size=reply.size,
+        position=asked.position,
+        unaligned_records=reply.data,
+    )
+    return snapshots.FetchSnapshotResponse(
+        topics=[
+            snapshots.FetchSnapshotResponseTopicSnapshot(name=METADATA_TOPIC, partitions=[part])
+        ],
+        node_endpoints=_endpoints(snapshots.NodeEndpoint, reply.leader, leader),
+    )
+
+
 def refusal_of(request: Any, refused: Refused) -> Message:
     """The answer to a request that is not for us."""
     kinds: dict[type, type[Any]] = {
@@ -329,6 +400,7 @@ def refusal_of(request: Any, refused: Refused) -> Message:
         begins.BeginQuorumEpochRequest: begins.BeginQuorumEpochResponse,
         ends.EndQuorumEpochRequest: ends.EndQuorumEpochResponse,
         fetches.FetchRequest: fetches.FetchResponse,
+        snapshots.FetchSnapshotRequest: snapshots.FetchSnapshotResponse,
     }
     if refused.whole:
         message: Message = kinds[type(request)](error_code=refused.error)

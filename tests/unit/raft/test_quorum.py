@@ -1,158 +1,18 @@
-"""Three members of a quorum, with real logs on disk, in one process and in virtual time."""
+"""Three members of a quorum, with real logs on disk: elections, losses, returns."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.model.ids import NO_NODE, Millis, Uuid
-from penstock.platform.disk import Disk
-from penstock.platform.workers import InlineWorkers
-from penstock.protocol.generated.metadata_records import FeatureLevelRecord, TopicRecord
-from penstock.raft.driver import NotLeader, RaftDriver
-from penstock.raft.journal import Journal
-from penstock.raft.messages import Ask, Fetch, Replica, Reply
-from penstock.raft.settings import MetadataLogSettings
-from penstock.raft.voters import Voter, static_voters
-from penstock.storage.context import LogContext
+from penstock.model.ids import Millis
+from penstock.protocol.generated.metadata_records import FeatureLevelRecord
+from penstock.raft.driver import NotLeader
 from penstock.testing.sim.loop import SimulatedClock, SimulatedLoop, simulate
 
-LEVEL = 30
-VOTERS = static_voters(Voter(number) for number in (1, 2, 3))
-
-
-class Dice:
-    """Chance with a seed."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def between(self, low: int, high: int) -> int:
-        return self._random.randint(low, high)
-
-    def uuid(self) -> Uuid:
-        return Uuid(self._random.randbytes(16))
-
-
-class Quorum:
-    """Members that reach each other without a network, unless they are cut off."""
-
-    def __init__(self, root: Path, loop: SimulatedLoop, seed: int = 1) -> None:
-        self.root = root
-        self.loop = loop
-        self.dice = Dice(seed)
-        self.clock = SimulatedClock(loop)
-        self.members: dict[int, RaftDriver] = {}
-        self.alone: set[int] = set()
-        self.commits: dict[int, list[int]] = {}
-        self.leads: list[tuple[int, bool]] = []
-
-    async def start(self, number: int) -> RaftDriver:
-        directory = self.root / str(number)
-        directory.mkdir(exist_ok=True)
-        journal = Journal(
-            LogContext(Disk()),
-            str(directory),
-            VOTERS,
-            MetadataLogSettings(),
-            self.clock.now(),
-            sole=False,
-        )
-        peers = Wires(self, number)
-        driver = RaftDriver(journal, number, self.clock, self.dice, InlineWorkers(), peers)
-        self.members[number] = driver
-        commits = self.commits[number] = []
-
-        def on_commit(end: int) -> None:
-            commits.append(end)
-            journal.replay_to(end)
-
-        driver.on_leadership = lambda leads: self.leads.append((number, leads))
-        await driver.start(on_commit)
-        return driver
-
-    async def start_all(self) -> None:
-        for number in VOTERS.ids:
-            await self.start(number)
-
-    async def crash(self, number: int) -> None:
-        """Gone without a word."""
-        self.alone.add(number)
-        await self.members.pop(number).close()
-        self.alone.discard(number)
-
-    async def leader(self, *, but: int = NO_NODE) -> RaftDriver:
-        for _ in range(1000):
-            for number, member in self.members.items():
-                if member.leading and number not in self.alone and number != but:
-                    return member
-            await asyncio.sleep(0.01)
-        raise AssertionError("nobody leads")
-
-    async def agree(self, end: int) -> None:
-        """Wait until everybody knows that all below `end` is committed."""
-        for _ in range(1000):
-            if all(member.high_watermark >= end for member in self.members.values()):
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError({n: m.high_watermark for n, m in self.members.items()})
-
-    async def propose(self, name: str) -> int:
-        leader = await self.leader()
-        end = leader.propose([topic(name)], LEVEL)
-        await leader.committed(end)
-        return end
-
-    def names(self, number: int) -> list[str]:
-        return sorted(self.members[number].journal.loader.image.topics.by_name)
-
-
-class Wires:
-    """What one member asks the others with."""
-
-    def __init__(self, quorum: Quorum, own: int) -> None:
-        self._quorum = quorum
-        self._own = own
-
-    async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
-        quorum = self._quorum
-        others = [number for number in VOTERS.ids if number != self._own]
-        target = to.id if to.id != NO_NODE else others[quorum.dice.between(0, 1)]
-        await asyncio.sleep(0.001)
-        if {self._own, target} & quorum.alone or target not in quorum.members:
-            raise OSError("cut off")
-        member = quorum.members[target]
-        if isinstance(ask, Fetch):
-            reply: Reply = await member.answer_fetch(ask, 500, 1 << 20)
-        else:
-            reply = member.answer(ask)
-        await asyncio.sleep(0.001)
-        if {self._own, target} & quorum.alone:
-            raise OSError("cut off")
-        return to.id, reply
-
-    def close(self) -> None:
-        pass
-
-
-def topic(name: str) -> TopicRecord:
-    return TopicRecord(name=name, topic_id=name.encode().ljust(16, b"\0"))
-
-
-Story = Callable[[Quorum], Coroutine[Any, Any, None]]
-
-
-def play(root: Path, story: Story, seed: int = 1) -> Quorum:
-    loop = SimulatedLoop()
-    asyncio.set_event_loop(loop)
-    quorum = Quorum(root, loop, seed)
-    simulate(story(quorum), loop)
-    return quorum
+from .quorum import LEVEL, VOTERS, Quorum, play, topic
 
 
 def test_three_members_elect_one_and_copy_what_it_decides(tmp_path: Path) -> None:
