@@ -21,6 +21,8 @@ SUFFIX = ".parquet"
 FULL_SHARE = 0.75
 """A file of at least so much of the target is large enough to be left alone."""
 READ_ROWS_MAX = 64 * 1024
+GROUP_BYTES = 128 << 20
+"""Rows of so many bytes, unpacked, make a row group: readers skip or take one as a whole."""
 LISTING_SECONDS = 2.0
 """A reader that has just opened a folder lists the one that was swapped out: it stays so long."""
 
@@ -120,16 +122,28 @@ def compact_lake(
         if not free:
             raise Problem(f"{lake} is being compacted already", "Wait for the other one to end.")
         lake_swap.recover_swaps(lake)
-        gain, swapped = Gain(), []
-        for group in groups:
-            if _still_there(lake, group):
-                one, id = _compact(lake, group)
-                gain += one
-                swapped.append((time.monotonic(), id))
-            progress(group.bytes)
-            _forget(lake, swapped, wait=False)
-        _forget(lake, swapped, wait=True)
-        return gain
+        try:
+            return _compact_all(lake, groups, progress)
+        except OSError as failure:
+            raise Problem(
+                f"{lake} could not be compacted: {failure}",
+                "What was joined so far counts, the rest is as it was. Make room, or see who may "
+                "write there.",
+            ) from failure
+
+
+def _compact_all(lake: str, groups: Sequence[Group], progress: Callable[[int], None]) -> Gain:
+    gain = Gain()
+    swapped: list[tuple[float, str]] = []
+    for group in groups:
+        if _still_there(lake, group):
+            one, id = _compact(lake, group)
+            gain += one
+            swapped.append((time.monotonic(), id))
+        progress(group.bytes)
+        _forget(lake, swapped, wait=False)
+    _forget(lake, swapped, wait=True)
+    return gain
 
 
 def _folders(lake: str) -> Iterator[tuple[str, list[Small]]]:
@@ -188,7 +202,6 @@ _CODECS = ("none", "snappy", "zstd", "lz4", "gzip")
 
 def _join(paths: Sequence[str], made: str) -> None:
     """Write the rows of several files to one: a column that some lack is null there."""
-    import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     files = [pq.ParquetFile(path) for path in paths]
@@ -202,9 +215,8 @@ def _join(paths: Sequence[str], made: str) -> None:
             compression="none" if packed == "UNCOMPRESSED" else packed,
             store_decimal_as_integer=True,
         ) as writer:
-            for file in files:
-                for batch in file.iter_batches(READ_ROWS_MAX):
-                    writer.write_table(_fitted(pa.Table.from_batches([batch]), schema))
+            for part in _parts(files, schema):
+                writer.write_table(part, row_group_size=part.num_rows)
     finally:
         for file in files:
             file.close()
@@ -214,6 +226,21 @@ def _join(paths: Sequence[str], made: str) -> None:
         raise Problem(
             f"{made} has {found} rows instead of {wanted}", "Nothing was changed; see the disk."
         )
+
+
+def _parts(files: Sequence[Any], schema: Any) -> Iterator[Any]:
+    """The rows of all files in pieces that are large enough for a row group each."""
+    import pyarrow as pa
+
+    held: list[Any] = []
+    for file in files:
+        for batch in file.iter_batches(READ_ROWS_MAX):
+            held.append(_fitted(pa.Table.from_batches([batch]), schema))
+            if sum(table.nbytes for table in held) >= GROUP_BYTES:
+                yield pa.concat_tables(held)
+                held = []
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _united(schemas: Sequence[Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.pipeline.compaction_iceberg import compact_table, expected
 from penstock.pipeline.problem import Place, Problem
 from penstock.pipeline.sinks import iceberg
 from penstock.pipeline.sinks.iceberg_catalog import iceberg_settings
@@ -137,8 +138,27 @@ def test_a_checkpoint_that_was_given_up_is_forgotten(
     assert read(spark, catalog, "id") == [(0,), (0,)]
 
 
+def test_compaction_joins_files_and_forgets_snapshots_but_not_what_was_written(
+    spark: SparkSession, tmp_path: Path, catalog: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = made(spark, 0, 4)
+    sink = opened(spark, tmp_path, catalog, rows)
+    sink.write(rows, 0)
+    monkeypatch.setattr(sink._progress, "note", _die)
+    with pytest.raises(KeyboardInterrupt):
+        sink.write(rows, 1)
+    table = f"penstock_{catalog}.shop.orders"
+    before = expected(spark, table, 1 << 20)
+    gain = compact_table(spark, table, target=1 << 20, older_than=0)
+    assert (before.files_before, before.files_after) == (gain.files_before, gain.files_after)
+    assert gain.files_before > gain.files_after == 1
+    assert spark.sql(f"SELECT count(*) FROM {table}.snapshots").collect()[0][0] == 1
+    opened(spark, tmp_path, catalog, rows).write(rows, 1)
+    assert read(spark, catalog, "id") == sorted([(n,) for n in range(4)] * 2)
+
+
 @pytest.mark.parametrize(
-    ("keys", "expected"),
+    ("keys", "told_of"),
     [
         ({"iceberg": "orders", "warehouse": "lake"}, "has no namespace"),
         ({"iceberg": "nowhere.shop.orders"}, "no catalog is configured"),
@@ -146,12 +166,12 @@ def test_a_checkpoint_that_was_given_up_is_forgotten(
     ],
 )
 def test_a_table_that_cannot_be_found_or_merged_is_refused(
-    spark: SparkSession, tmp_path: Path, keys: dict[str, Any], expected: str
+    spark: SparkSession, tmp_path: Path, keys: dict[str, Any], told_of: str
 ) -> None:
     spec = IcebergSink(place=PLACE, **keys)
     with pytest.raises(Problem) as told:
         iceberg.open_sink(context_of(spark, tmp_path, spec), "out", spec)
-    assert expected in str(told.value)
+    assert told_of in str(told.value)
 
 
 def test_settings_of_the_session_name_a_catalog_for_each_warehouse(tmp_path: Path) -> None:

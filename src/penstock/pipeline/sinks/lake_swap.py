@@ -12,7 +12,6 @@ decides after a crash: if it is in its place, the old ones go; if not, nothing h
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import uuid
@@ -126,8 +125,12 @@ def _link_rest(folder: str, made: str, swap: Swap) -> bool:
     if any(entry.is_dir(follow_symlinks=False) for entry in entries):
         return False
     for entry in entries:
-        with contextlib.suppress(FileExistsError):
+        try:
             os.link(entry.path, os.path.join(made, entry.name), follow_symlinks=False)
+        except FileExistsError:
+            pass  # an attempt before this one came so far
+        except OSError:
+            return False  # some file systems have no links, and some users may not make them
     shutil.copymode(folder, made)
     disk.sync_folder(made)
     return True
