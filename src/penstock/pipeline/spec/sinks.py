@@ -27,9 +27,17 @@ class TopicSink(_From):
 
     topic: str = entry("The topic, or `{column}` to take it from a column.", example="orders.clean")
     value: Format = entry("How a row becomes a value.", default=JSON)
-    key: str = entry("The column, or the SQL expression, that becomes the key.", default="")
+    key: str = entry(
+        "The column, or the SQL expression, that becomes the key; the key that the record came "
+        'with (`_key`), if not given. `"null"` is no key.',
+        default="",
+    )
     headers: Mapping[str, str] = entry("Header: SQL expression.", default={})
-    timestamp: str = entry("The column that becomes the record's time.", default="")
+    timestamp: str = entry(
+        "The column, or the SQL expression, that becomes the record's time; a number is in "
+        "milliseconds.",
+        default="",
+    )
     partitions: int = entry(
         "How many partitions the topic gets, should it have to be created.", default=0
     )
@@ -39,7 +47,10 @@ class TopicSink(_From):
         choices=("exactly-once", "at-least-once"),
     )
     options: Mapping[str, str] = entry(
-        "Settings of the producer, by librdkafka's names.", default={}, secret=True
+        "Settings of the producer: by librdkafka's names, and by those of Kafka's Java producer "
+        "where `delivery` is `at-least-once`.",
+        default={},
+        secret=True,
     )
 
 
