@@ -36,7 +36,8 @@ def dead_letter_topic(pipeline: Pipeline) -> str:
 
 def open_dead_letters(context: Context) -> DeadLetters:
     """The sink of a pipeline's dead letters."""
-    writer = TransactionalWriter(context, DEAD_LETTERS, dead_letter_topic(context.pipeline))
+    pipeline = context.pipeline
+    writer = TransactionalWriter(context, DEAD_LETTERS, dead_letter_topic(pipeline), pipeline.place)
     return DeadLetters(context, writer)
 
 

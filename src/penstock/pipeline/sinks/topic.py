@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from penstock.pipeline.assembly import OpenSink
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
-from penstock.pipeline.sinks.topic_records import fixed_topic, largest_record, to_records
+from penstock.pipeline.sinks.topic_records import (
+    fixed_topic,
+    largest_record,
+    place_in,
+    to_records,
+)
 from penstock.pipeline.sinks.transactional import TransactionalWriter
 from penstock.pipeline.spec.sinks import TopicSink
 
@@ -26,7 +31,7 @@ AT_ONCE = {"kafka.linger.ms": "0"}
 def open_sink(context: Context, name: str, spec: TopicSink) -> OpenSink:
     """The sink that a file describes."""
     writer = TransactionalWriter(
-        context, name, fixed_topic(spec), spec.partitions, dict(spec.options)
+        context, name, fixed_topic(spec), place_in(context, spec), spec.partitions, spec.options
     )
     if spec.delivery == "exactly-once":
         return ExactlyOnce(context, spec, writer)
@@ -86,7 +91,7 @@ def _for_spark(context: Context, spec: TopicSink, rows: DataFrame) -> DataFrame:
         raise Problem(
             "Spark's own sink cannot set a record's time",
             "Leave `timestamp` out, or use delivery: exactly-once with trigger.every.",
-            context.pipeline.place,
+            place_in(context, spec),
         )
     return to_records(context, spec, rows)
 

@@ -27,19 +27,13 @@ def topics_there(clients: Mapping[str, Any], names: Iterable[str]) -> dict[str, 
     return found
 
 
-def create_topic(
-    clients: Mapping[str, Any],
-    name: str,
-    partitions: int = 0,
-    config: Mapping[str, str] | None = None,
-) -> int:
+def create_topic(clients: Mapping[str, Any], name: str, partitions: int = 0) -> int:
     """Create a topic, if nobody was faster; the number of its partitions."""
     admin = AdminClient(dict(clients))
     wanted = NewTopic(
         name,
         num_partitions=partitions or CLUSTER_DEFAULT,
         replication_factor=CLUSTER_DEFAULT,
-        config=dict(config or {}),
     )
     try:
         admin.create_topics([wanted])[name].result(ANSWER_SECONDS_MAX)

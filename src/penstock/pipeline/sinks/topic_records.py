@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.pipeline.context import Context
 from penstock.pipeline.formats.encode import encode
-from penstock.pipeline.problem import Problem
+from penstock.pipeline.problem import Place, Problem
 from penstock.pipeline.spec.sinks import TopicSink
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ POSITION = ("_topic", "_partition", "_offset", "_file", "_line")
 def fixed_topic(spec: TopicSink) -> str:
     """The sink's topic; empty if each row names its own."""
     return "" if topic_column(spec) else spec.topic
+
+
+def place_in(context: Context, spec: TopicSink) -> Place:
+    """Where the sink stands in its file."""
+    return spec.place if spec.place.file else context.pipeline.place
 
 
 def topic_column(spec: TopicSink) -> str:
@@ -141,4 +146,4 @@ def _no_such(context: Context, spec: TopicSink, rows: DataFrame, wrong: Exceptio
         if expression and _type(rows, expression) is None:
             said = f"`{name}: {expression}` of the topic sink cannot be computed"
             break
-    return Problem(said, f"The view has: {', '.join(rows.columns)}.", context.pipeline.place)
+    return Problem(said, f"The view has: {', '.join(rows.columns)}.", place_in(context, spec))

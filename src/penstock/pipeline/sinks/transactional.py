@@ -11,12 +11,12 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
 from penstock.pipeline.context import Context
-from penstock.pipeline.problem import Problem
+from penstock.pipeline.problem import Place, Problem
 from penstock.pipeline.running.clients import client_settings
 from penstock.pipeline.sinks.slots import SlotBook, Slots
 from penstock.pipeline.sinks.topic_faults import SlotInterrupted, error_of, lasting, reason_of
@@ -61,10 +61,10 @@ class TransactionalWriter:
     sink: str
     topic: str
     """Where all records go; empty if the column `topic` says where."""
+    place: Place
+    """Where the sink stands in its file."""
     partitions: int = 0
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    config: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the topic, should it have to be created."""
     _seen: float | None = None
     _cores: int = 0
 
@@ -144,7 +144,7 @@ class TransactionalWriter:
         was written, whatever became of the markers of those before it.
         """
         if not fresh and self._partitions_of(slots.home, create=False) < slots.count:
-            raise Problem(*lost_markers(self.group, slots.home, batch), self._place)
+            raise Problem(*lost_markers(self.group, slots.home, batch), self.place)
         writer = self.context.writer(self.sink)
         with self._markers(slots.home) as markers:
             found = markers.read(range(slots.count), writer)
@@ -153,7 +153,7 @@ class TransactionalWriter:
                 raise self._set_back(batch, last - 1)
             missing = [slot for slot in range(slots.count) if slot not in found]
             if missing and not fresh:
-                raise Problem(*lost_markers(self.group, slots.home, batch), self._place)
+                raise Problem(*lost_markers(self.group, slots.home, batch), self.place)
             if missing:
                 markers.seed(missing, Marker(writer, slots.count, batch))
 
@@ -167,7 +167,7 @@ class TransactionalWriter:
             return found
         # A topic that only lends its partitions to markers needs as many as there are cores.
         wanted = self.partitions if self.topic else self._cores_now()
-        return create_topic(clients, topic, wanted, self.config)
+        return create_topic(clients, topic, wanted)
 
     def _order(self, slots: Slots, batch: int) -> Order:
         return Order(
@@ -214,25 +214,21 @@ class TransactionalWriter:
         for each in told:
             if each.problem is not None:
                 where = f": {largest()}" if each.large else ""
-                raise Problem(each.problem + where, each.advice or "", self._place)
+                raise Problem(each.problem + where, each.advice or "", self.place)
         if sorted(each.slot for each in told) != list(range(slots.count)):
             raise AssertionError(f"Spark has merged the slots of a batch: {told}")
 
     # -- problems
 
-    @property
-    def _place(self) -> Any:
-        return self.context.pipeline.place
-
     def _problem(self, refusal: KafkaException) -> Problem:
         error = error_of(refusal)
         fault = lasting(error, self.topic or self.home, self.group)
         if fault is not None:
-            return Problem(*fault, self._place)
+            return Problem(*fault, self.place)
         return Problem(
             f"the sink {self.sink!r} cannot be written: {reason_of(error)}",
             f"Does the cluster at {self.context.pipeline.bootstrap} work?",
-            self._place,
+            self.place,
         )
 
     def _given_up(self, batch: int, reason: str) -> Problem:
@@ -240,7 +236,7 @@ class TransactionalWriter:
             f"batch {batch} could not be written to the sink {self.sink!r}: {reason.strip()}",
             f"Does the cluster at {self.context.pipeline.bootstrap} work? What is missing of the "
             "batch is written by the next run; with on_error: retry that comes by itself.",
-            self._place,
+            self.place,
         )
 
     def _set_back(self, batch: int, last: int) -> Problem:
@@ -249,7 +245,7 @@ class TransactionalWriter:
             f"with batch {batch}: it was set back",
             "What it would write now is partly there already. Restore the newer checkpoint, or "
             "begin anew with `penstock pipeline reset`.",
-            self._place,
+            self.place,
         )
 
 
