@@ -15,7 +15,6 @@ from penstock.metadata.levels import NO_LEVELS, SUPPORTED
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.model.invariants import invariant
-from penstock.net.peer import PeerLost
 from penstock.raft.batches import (
     BATCH_BYTES_MAX,
     encode_batch,
@@ -47,7 +46,8 @@ from penstock.raft.messages import (
     Vote,
     VoteReply,
 )
-from penstock.raft.peers import NoPeers
+from penstock.raft.news import News
+from penstock.raft.peers import NoPeers, fetch_snapshot
 from penstock.raft.roles import Role
 from penstock.raft.snapshots import (
     CorruptSnapshot,
@@ -74,13 +74,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.raft")
 
-PARKED_MAX = 10_000
-"""Members that may wait for news at once."""
-
 FAREWELL_SECONDS_MAX = 0.5
-
-SNAPSHOT_BYTES_MAX = 1 << 30
-"""Of a snapshot that is taken from a leader: it passes through memory."""
 
 
 class NotLeader(Exception):
@@ -138,7 +132,7 @@ class RaftDriver:
         self._snapshot_at = clock.monotonic()
         self._alarm: asyncio.TimerHandle | None = None
         self._talking: set[asyncio.Task[None]] = set()
-        self._parked: dict[asyncio.Future[None], Fetch] = {}
+        self._news = News()
         self.caught_up_at = clock.now()
 
     # -- state ------------------------------------------------------------------------------------
@@ -216,7 +210,7 @@ class RaftDriver:
             await asyncio.wait(farewells, timeout=FAREWELL_SECONDS_MAX)
         for task in self._talking:
             task.cancel()
-        self._wake_fetches()
+        self._news.tell()
         self._peers.close()
         self.journal.log.close()
 
@@ -252,7 +246,7 @@ class RaftDriver:
         invariant(journal.log.end > before, "the metadata log did not take its own batch")
         journal.timestamp = now
         self._bytes_since_snapshot += len(data)
-        self._wake_fetches()
+        self._news.tell()
         self._sync()
 
     # -- syncing ----------------------------------------------------------------------------------
@@ -283,7 +277,7 @@ class RaftDriver:
         log.critical("the metadata log in %s failed: %s", self.journal.directory, failure)
         self._failure = failure
         self._give_up(QuorumLost(str(failure)))
-        self._wake_fetches()
+        self._news.tell()
         self._on_failure(failure)
 
     def _give_up(self, problem: Exception) -> None:
@@ -307,7 +301,7 @@ class RaftDriver:
             self._active = active
             self.on_leadership(active)
         if not leads:
-            self._wake_fetches()
+            self._news.tell()
         self._plan()
 
     def _carry_out(self, effect: Effect) -> None:
@@ -352,7 +346,12 @@ class RaftDriver:
         """Take a leader's snapshot, unless something else came meanwhile."""
         before = (self.epoch, self._machine.position)
         try:
-            data = await self._fetch_snapshot(effect)
+            data = await fetch_snapshot(
+                self._peers,
+                FetchSnapshot(self.epoch, self.own, effect.snapshot, 0),
+                effect.leader,
+                lambda: self._machine.snapshot_grows(self._clock.monotonic()),
+            )
             if before == (self.epoch, self._machine.position) and not self._closed:
                 self.journal.install(effect.snapshot, data, self._clock.now())
                 log.info("took snapshot %s from node %d", effect.snapshot.name, effect.leader)
@@ -362,20 +361,6 @@ class RaftDriver:
         except (OSError, CorruptSnapshot) as problem:
             log.warning("snapshot %s of node %d: %s", effect.snapshot.name, effect.leader, problem)
         self._guarded(lambda: self._machine.refetch(self._clock.monotonic(), self._chance))
-
-    async def _fetch_snapshot(self, effect: TakeSnapshot) -> bytes:
-        data = bytearray()
-        while True:
-            ask = FetchSnapshot(self.epoch, self.own, effect.snapshot, len(data))
-            _, reply = await self._peers.ask(Replica(effect.leader), ask)
-            if not isinstance(reply, SnapshotReply) or reply.error is not ErrorCode.NONE:
-                raise PeerLost(f"refused: {reply}")
-            data += reply.data
-            if not reply.data or len(data) >= reply.size or reply.size > SNAPSHOT_BYTES_MAX:
-                if len(data) != reply.size:
-                    raise PeerLost(f"{len(data)} of {reply.size} bytes came")
-                return bytes(data)
-            self._machine.snapshot_grows(self._clock.monotonic())
 
     def _plan(self) -> None:
         if self._alarm is not None:
@@ -453,16 +438,14 @@ class RaftDriver:
             plain = reply.error is ErrorCode.NONE and not reply.diverging and not reply.snapshot
             if not plain:
                 return reply
-            log_end = self.journal.log.end
-            left = deadline - self._clock.monotonic()
-            if log_end > ask.log.end or reply.high_watermark > ask.high_watermark or left <= 0:
-                records = b""
-                if log_end > ask.log.end:
-                    records = self.journal.log.read_bytes(ask.log.end, bytes_max)
+            if self.journal.log.end > ask.log.end:
+                records = self.journal.log.read_bytes(ask.log.end, bytes_max)
                 return reply._replace(records=records)
-            if self._closed or len(self._parked) >= PARKED_MAX:
-                return reply  # an empty answer is legal, an endless queue is not
-            await self._park(ask, left)
+            left = deadline - self._clock.monotonic()
+            if reply.high_watermark > ask.high_watermark or left <= 0 or self._closed:
+                return reply
+            if not await self._news.wait(left):
+                return reply
 
     def answer_snapshot(self, ask: FetchSnapshot, bytes_max: int) -> SnapshotReply:
         """A piece of a snapshot, for who cannot go on without it."""
@@ -477,20 +460,6 @@ class RaftDriver:
         if not 0 <= ask.position < size:
             return nothing._replace(error=ErrorCode.POSITION_OUT_OF_RANGE)
         return nothing._replace(size=size, data=data)
-
-    async def _park(self, ask: Fetch, wait_ms: int) -> None:
-        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._parked[news] = ask
-        try:
-            await asyncio.wait([news], timeout=wait_ms / 1000)
-        finally:
-            self._parked.pop(news, None)
-
-    def _wake_fetches(self) -> None:
-        for news in list(self._parked):
-            if not news.done():
-                news.set_result(None)
-        self._parked.clear()
 
     def _begin_epoch(self, effect: AppendLeaderChange) -> None:
         now = self._clock.now()
@@ -511,7 +480,7 @@ class RaftDriver:
             _, future = waiting.popleft()
             if not future.done():
                 future.set_result(None)
-        self._wake_fetches()
+        self._news.tell()
 
     # -- snapshots --------------------------------------------------------------------------------
 

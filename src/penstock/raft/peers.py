@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE
 from penstock.net.peer import Peer, PeerLost
-from penstock.raft.messages import Ask, Fetch, Replica, Reply
+from penstock.raft.messages import Ask, Fetch, FetchSnapshot, Replica, Reply, SnapshotReply
 from penstock.raft.wire import FETCH_WAIT_MS, Envelope, reply_of, request_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.platform.chance import Chance
 
@@ -24,6 +25,27 @@ class Peers(Protocol):
         """Who answered (NO_NODE if anybody was asked), and what."""
 
     def close(self) -> None: ...
+
+
+SNAPSHOT_BYTES_MAX = 1 << 30
+"""Of a snapshot that is taken from a leader: it passes through memory."""
+
+
+async def fetch_snapshot(
+    peers: Peers, ask: FetchSnapshot, leader: int, on_piece: Callable[[], None]
+) -> bytes:
+    """A snapshot, piece by piece; PeerLost if the leader does not give it, or not whole."""
+    data = bytearray()
+    while True:
+        _, reply = await peers.ask(Replica(leader), ask._replace(position=len(data)))
+        if not isinstance(reply, SnapshotReply) or reply.error is not ErrorCode.NONE:
+            raise PeerLost(f"refused: {reply}")
+        data += reply.data
+        if not reply.data or len(data) >= reply.size or reply.size > SNAPSHOT_BYTES_MAX:
+            if len(data) != reply.size:
+                raise PeerLost(f"{len(data)} of {reply.size} bytes came")
+            return bytes(data)
+        on_piece()
 
 
 class QuorumPeers:
