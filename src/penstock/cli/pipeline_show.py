@@ -138,7 +138,8 @@ class Bars:
 def status_table(statuses: Sequence[PipelineStatus]) -> Table:
     """One row per pipeline."""
     headings = (
-        "pipeline", "state", "rows", "rows/s", "MB/s", "lag", "batch s", "state rows", "bad", "",
+        "pipeline", "state", "rows", "rows/s", "MB/s", "lag", "batch s", "state rows", "bad",
+        "message",
     )  # fmt: skip
     rows = [
         (
@@ -155,6 +156,8 @@ def status_table(statuses: Sequence[PipelineStatus]) -> Table:
         )
         for each in statuses
     ]
+    if not any(each.message for each in statuses):
+        return Table(headings[:-1], [row[:-1] for row in rows])
     return Table(headings, rows)
 
 

@@ -71,6 +71,7 @@ def run_pipeline(
         watch.turn(STARTING)
         checkpoint = open_checkpoint(pipeline)
         if _find_brokers(pipeline, watch, stop):
+            watch.turn(STARTING, "Spark")
             with _session(pipeline, claim.entry, master, settings, session) as spark:
                 if isinstance(stop, SignalledStop):
                     stop.listen()  # PySpark has just taken Ctrl-C for itself
