@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -31,10 +31,15 @@ def compact(
         typer.Option(
             "--older-than",
             metavar="TIME",
-            help="Only files that have not changed for so long; for Iceberg, also forget "
-            "snapshots older than that.",
+            help="Only files of Parquet that have not changed for so long.",
         ),
     ] = "1h",
+    expire: Annotated[
+        str,
+        typer.Option(
+            "--expire", metavar="TIME", help="Forget snapshots of Iceberg older than this."
+        ),
+    ] = "5d",
     target: Annotated[
         str, typer.Option("--target", metavar="SIZE", help="About how large files should become.")
     ] = "128m",
@@ -53,13 +58,24 @@ def compact(
         target_bytes = size_bytes(target)
     except Misshapen as wrong:
         raise Failure(f"--target {target!r} is not {wrong.expected}", wrong.advice, USAGE) from None
-    seconds = duration_ms(older_than, "--older-than") / 1000
+    wish = _Wish(
+        target_bytes,
+        duration_ms(older_than, "--older-than") / 1000,
+        duration_ms(expire, "--expire") / 1000,
+        dry_run,
+    )
     pipeline = read_pipeline(file, os.environ)
     gains = {
-        name: _compact(pipeline, name, spec, target_bytes, seconds, dry_run)
-        for name, spec in _chosen(pipeline, sink).items()
+        name: _compact(pipeline, name, spec, wish) for name, spec in _chosen(pipeline, sink).items()
     }
     _show(gains, output)
+
+
+class _Wish(NamedTuple):
+    target_bytes: int
+    older_than_seconds: float
+    expire_seconds: float
+    dry_run: bool
 
 
 def _chosen(pipeline: Pipeline, sink: str | None) -> dict[str, ParquetSink | IcebergSink]:
@@ -79,35 +95,33 @@ def _chosen(pipeline: Pipeline, sink: str | None) -> dict[str, ParquetSink | Ice
     raise Failure(f"{asked} writes Parquet or Iceberg", f"such sinks here: {known}", USAGE)
 
 
-def _compact(
-    pipeline: Pipeline,
-    name: str,
-    spec: ParquetSink | IcebergSink,
-    target: int,
-    seconds: float,
-    dry_run: bool,
-) -> Gain:
+def _compact(pipeline: Pipeline, name: str, spec: ParquetSink | IcebergSink, wish: _Wish) -> Gain:
     from penstock.pipeline.spec.sinks import ParquetSink
 
     if isinstance(spec, ParquetSink):
-        return _compact_parquet(pipeline, name, spec, target, seconds, dry_run)
+        return _compact_parquet(pipeline, name, spec, wish)
     from penstock.pipeline.compaction_iceberg import compact_sink
 
     say(f"compacting {spec.iceberg}")
-    return compact_sink(pipeline, name, spec, target=target, older_than=seconds, dry_run=dry_run)
+    return compact_sink(
+        pipeline,
+        name,
+        spec,
+        target=wish.target_bytes,
+        expire=wish.expire_seconds,
+        dry_run=wish.dry_run,
+    )
 
 
-def _compact_parquet(
-    pipeline: Pipeline, name: str, spec: ParquetSink, target: int, seconds: float, dry_run: bool
-) -> Gain:
+def _compact_parquet(pipeline: Pipeline, name: str, spec: ParquetSink, wish: _Wish) -> Gain:
     from penstock.cli.progress import Progress
     from penstock.pipeline.compaction import compact_lake, plan_lake
     from penstock.pipeline.sinks.lake_path import lake_path
 
     lake = lake_path(pipeline, spec)
-    groups = plan_lake(lake, target=target, older_than=seconds)
+    groups = plan_lake(lake, target=wish.target_bytes, older_than=wish.older_than_seconds)
     with Progress(name, sum(group.bytes for group in groups), size=True) as progress:
-        return compact_lake(lake, groups, dry_run=dry_run, progress=progress.advance)
+        return compact_lake(lake, groups, dry_run=wish.dry_run, progress=progress.advance)
 
 
 def _show(gains: dict[str, Gain], output: Shape) -> None:

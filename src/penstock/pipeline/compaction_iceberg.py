@@ -15,7 +15,7 @@ from penstock.pipeline.spec.sinks import IcebergSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOST_SECONDS_MIN = 3 * 86_400.0
+LOST_SECONDS = 3 * 86_400.0
 """A file that no snapshot knows may be one that is being written: it is lost only when so old."""
 
 
@@ -25,7 +25,7 @@ def compact_sink(
     spec: IcebergSink,
     *,
     target: int,
-    older_than: float,
+    expire: float,
     dry_run: bool,
 ) -> Gain:
     """Compact the table that a sink writes to."""
@@ -38,7 +38,7 @@ def compact_sink(
         table = table_name(spark, name, spec)
         if dry_run:
             return expected(spark, table, target)
-        return compact_table(spark, table, target=target, older_than=older_than)
+        return compact_table(spark, table, target=target, expire=expire)
     finally:
         spark.stop()
 
@@ -55,8 +55,8 @@ def expected(spark: SparkSession, table: str, target: int) -> Gain:
     return Gain(files, files - fewer, size, size)
 
 
-def compact_table(spark: SparkSession, table: str, *, target: int, older_than: float) -> Gain:
-    """Join small files, forget snapshots older than `older_than` seconds, remove lost files."""
+def compact_table(spark: SparkSession, table: str, *, target: int, expire: float) -> Gain:
+    """Join small files, forget snapshots older than `expire` seconds, remove lost files."""
     catalog, _, name = table.partition(".")
     files, size = _files(spark, table)
     spark.sql(
@@ -67,11 +67,11 @@ def compact_table(spark: SparkSession, table: str, *, target: int, older_than: f
     remember_all(spark, table)
     spark.sql(
         f"CALL {catalog}.system.expire_snapshots(table => '{name}', retain_last => 1, "
-        f"older_than => {_ago(older_than)})"
+        f"older_than => {_ago(expire)})"
     )
     spark.sql(
         f"CALL {catalog}.system.remove_orphan_files(table => '{name}', "
-        f"older_than => {_ago(max(older_than, LOST_SECONDS_MIN))})"
+        f"older_than => {_ago(LOST_SECONDS)})"
     )
     files_after, size_after = _files(spark, table)
     return Gain(files, files_after, size, size_after)

@@ -173,7 +173,8 @@ def _list_once(folder: Path) -> int | None:
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         names = os.listdir(opened)
-        return sum(pq.read_metadata(f"/proc/self/fd/{opened}/{name}").num_rows for name in names)
+        metadata = [pq.read_metadata(f"/proc/self/fd/{opened}/{name}") for name in names]
+        return sum(int(each.num_rows) for each in metadata)
     except FileNotFoundError:
         return None
     finally:

@@ -149,7 +149,7 @@ def test_compaction_joins_files_and_forgets_snapshots_but_not_what_was_written(
         sink.write(rows, 1)
     table = f"penstock_{catalog}.shop.orders"
     before = expected(spark, table, 1 << 20)
-    gain = compact_table(spark, table, target=1 << 20, older_than=0)
+    gain = compact_table(spark, table, target=1 << 20, expire=0)
     assert (before.files_before, before.files_after) == (gain.files_before, gain.files_after)
     assert gain.files_before > gain.files_after == 1
     assert spark.sql(f"SELECT count(*) FROM {table}.snapshots").collect()[0][0] == 1

@@ -134,7 +134,8 @@ def test_rows_that_two_tasks_staged_are_staged_again(
 ) -> None:
     rows = made(spark, 0, 3)
     sink = opened(spark, tmp_path, postgres, rows, table=table)
-    real, stages = sink._try_stage, []
+    real = sink._try_stage
+    stages: list[str] = []
 
     def once_twice(batch: DataFrame, batch_id: int) -> str:
         stage = real(batch, batch_id)
