@@ -28,7 +28,7 @@ PER_KILL = 3 * BATCH
 KEYS = 50
 PARTITIONS = 4
 SOURCE, SINK = "numbers", "copies"
-PROGRESS_SECONDS_MAX = 240.0
+PROGRESS_SECONDS_MAX = 300.0
 """How long a pipeline may take to write again, a start of Spark on a busy machine included."""
 
 FILE = f"""\

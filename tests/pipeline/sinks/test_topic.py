@@ -13,6 +13,7 @@ from kafka.partitioner.default import murmur2
 
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.sinks.topic import stream_writer
+from penstock.pipeline.sinks.topic_places import topics_there
 from penstock.pipeline.spec.formats import Format
 from penstock.pipeline.spec.sinks import TopicSink
 from penstock.testing import Broker
@@ -33,6 +34,7 @@ def test_a_batch_that_is_played_again_is_not_written_again(scene: Scene) -> None
     sink = scene.sink(key="name", partitions=4)
     rows = scene.numbers(0, 1000)
     sink.prepare(rows)
+    assert topics_there({"bootstrap.servers": scene.bootstrap}, [scene.topic]) == {scene.topic: 4}
     sink.write(rows, 0)
     sink.write(rows, 0)
     scene.sink(key="name").write(rows, 0)
