@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator
 
 from penstock.model.ids import TopicPartition
 from penstock.model.invariants import invariant
-from penstock.records.batch import CONTROL, HEAD_SIZE, BatchHead, crc_of, read_head
+from penstock.records.batch import CONTROL, HEAD_SIZE, BatchHead, Fields, crc_of, read_head
 from penstock.storage import names
 from penstock.storage.aborted import note_ahead, take_back, truncate_index
 from penstock.storage.context import LogContext
@@ -139,7 +139,7 @@ class Log:
     def append(
         self,
         view: memoryview | bytes,
-        head: BatchHead,
+        head: Fields,
         base_offset: int,
         leader_epoch: int,
         now: int,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.model.errors import ErrorCode
-from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHead, Bytes
+from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHead, Bytes, Fields
 from penstock.records.control import read_marker
 from penstock.storage.producer_snapshot import ProducerRow, decode_snapshot, encode_snapshot
 
@@ -147,17 +147,14 @@ class Producers:
             return ErrorCode.INVALID_TXN_STATE
         return None
 
-    def update(self, head: BatchHead, base_offset: int, timestamp: int) -> None:
+    def update(self, head: Fields, base_offset: int, timestamp: int) -> None:
         """Remember a data batch that was appended at `base_offset` with this max timestamp."""
-        producer_id = head.producer_id
-        epoch = head.producer_epoch
+        _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, last_sequence, _ = head
         producer = self.by_id.get(producer_id)
         if producer is None:
             producer = self.by_id[producer_id] = Producer(epoch)
         elif epoch != producer.epoch:
             producer.begin_epoch(epoch)
-        delta = head.last_offset_delta
-        last_sequence = head.base_sequence
         if last_sequence >= 0:  # a group coordinator's transactional offsets have none
             last_sequence = (last_sequence + delta) & SEQUENCE_MASK
         batches = producer.batches
@@ -166,7 +163,7 @@ class Producers:
         batches.append(_new(KeptBatch, (last_sequence, base_offset + delta, delta, timestamp)))
         producer.next_sequence = (last_sequence + 1) & SEQUENCE_MASK
         producer.timestamp = timestamp
-        if head.attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
+        if attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
             self.ongoing[base_offset] = producer_id
             if self.first_unstable_offset is None:
