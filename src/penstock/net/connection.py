@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from asyncio import Future
 from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -40,7 +41,7 @@ class Service(Protocol):
 
     def serve(
         self, connection: Connection, frame: memoryview
-    ) -> Reply | asyncio.Future[Reply | None] | None:
+    ) -> Reply | Future[Reply | None] | None:
         """Serve one request. The frame's bytes are gone when this returns.
 
         None means that the request has no reply. Raises CloseConnection.
@@ -56,7 +57,7 @@ class _Slot:
     __slots__ = ("future", "ready", "reply")
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[Reply | None] | None = None
+        self.future: Future[Reply | None] | None = None
         self.reply: Reply | None = None
         self.ready = False
 
@@ -150,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
                 if frame_end > end:
                     break
                 frame = view[at + 4 : frame_end]
-                if not self._may_serve(frame):
+                if (self._slots or not self._outbox.empty) and not self._may_serve(frame):
                     self._pause()
                     break
                 if frame_end < end:
@@ -177,20 +178,18 @@ class Connection(asyncio.BufferedProtocol):
             # The client does not take its replies, or a slice comes from a cold disk: replies
             # behind it would pile up.
             return False
-        slots = self._slots
-        if not slots:
-            self._overlapping = True
-            return True
-        return self._overlapping and len(slots) < SLOTS_MAX and self._service.may_overlap(frame)
+        return (
+            self._overlapping and len(self._slots) < SLOTS_MAX and self._service.may_overlap(frame)
+        )
 
     def _serve(self, frame: memoryview) -> None:
         self.last_active = self._listener.loop.time()
         served = self._service.serve(self, frame)
         if served is None:
             return
-        if isinstance(served, asyncio.Future):
-            if not self._service.may_overlap(frame):
-                self._overlapping = False
+        if isinstance(served, Future):
+            first = not self._slots
+            self._overlapping = (first or self._overlapping) and self._service.may_overlap(frame)
             slot = _Slot()
             slot.future = served
             self._slots.append(slot)
@@ -203,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._outbox.send(served)
 
-    def _settle(self, slot: _Slot, done: asyncio.Future[Reply | None]) -> None:
+    def _settle(self, slot: _Slot, done: Future[Reply | None]) -> None:
         if self.transport.is_closing():
             return
         if done.cancelled():

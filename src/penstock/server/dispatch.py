@@ -35,7 +35,6 @@ Handler = Callable[["Broker", Call, Any], Any]
 
 _LENGTH = struct.Struct(">i")
 _FIRST = struct.Struct(">ii")  # frame length and correlation id
-_API_KEY = struct.Struct(">h")
 _PRODUCE = int(ApiKey.PRODUCE)
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
@@ -49,7 +48,7 @@ the memory and stop the node. It is enough to name 10,000 topics with the longes
 class Route:
     """One API as this node serves it."""
 
-    __slots__ = ("handler", "spec", "versions")
+    __slots__ = ("handler", "readers", "spec")
 
     def __init__(self, spec: ApiSpec, handler: Handler) -> None:
         self.spec = spec
@@ -57,7 +56,10 @@ class Route:
         # Advertised and written down: not Produce 0 to 2, which only old clients look for, and no
         # version that Kafka itself still keeps back.
         codec = spec.codec_versions
-        self.versions = range(codec.start, min(codec.stop, spec.versions.stop))
+        versions = range(codec.start, min(codec.stop, spec.versions.stop))
+        readers = spec.request_class.READERS
+        self.readers = {version: readers[version] for version in versions}
+        """Reads the body of a request in each version that is served."""
 
 
 class Dispatcher:
@@ -71,18 +73,14 @@ class Dispatcher:
 
     def may_overlap(self, frame: memoryview) -> bool:
         """Producers pipeline: a write may begin while an earlier one waits for its replicas."""
-        return len(frame) >= 2 and _API_KEY.unpack_from(frame)[0] == _PRODUCE
+        return len(frame) >= 2 and not (frame[0] or frame[1])  # the API with the key 0
 
     def serve(
         self, connection: Connection, frame: memoryview
     ) -> Reply | asyncio.Future[Reply | None] | None:
         """Answer one request frame."""
         if self._produces and self.may_overlap(frame):
-            reply = serve_plain(
-                self._broker,
-                frame,
-                lambda timeout_ms, results: self._produced(connection, frame, timeout_ms, results),
-            )
+            reply = serve_plain(self._broker, connection, frame, self._produced)
             if reply is not None:
                 return reply
         try:
@@ -92,19 +90,23 @@ class Dispatcher:
                 raise CloseConnection(f"a request of {len(frame)} bytes that carries no records")
             call = Call(connection, api_key, version, correlation_id, client_id)
             route = self._routes.get(api_key) or self._route(call)
-            if version not in route.versions:
+            reader = route.readers.get(version)
+            if reader is None:
                 return self._unsupported(call, route)
             if large:
                 check_outline(frame, version, body_at, FRAME_BYTES_MAX)
-            request, _ = route.spec.request_class.read(frame, version, body_at)
+            request, _ = reader(frame, body_at)
         except ProtocolError as problem:
             raise CloseConnection(f"malformed request: {problem}") from problem
+        except (struct.error, IndexError) as problem:
+            what = f"{route.spec.request_class.__name__} version {version}"
+            raise CloseConnection(f"malformed request: {what} is cut short") from problem
         response = route.handler(self._broker, call, request)
         if isinstance(response, Message):
             return encode(route.spec, call, response)
         if response is None:
             return None
-        return asyncio.ensure_future(_later(route.spec, call, response))
+        return self._broker.loop.create_task(_later(route.spec, call, response))
 
     def _produced(
         self, connection: Connection, frame: memoryview, timeout_ms: int, results: list[Result]
@@ -117,7 +119,7 @@ class Dispatcher:
         response = answer_results(self._broker, call, timeout_ms, results)
         if isinstance(response, Message):
             return encode(API[api_key], call, response)
-        return asyncio.ensure_future(_later(API[api_key], call, response))
+        return self._broker.loop.create_task(_later(API[api_key], call, response))
 
     def _route(self, call: Call) -> Route:
         handler = self._handlers.get(call.api_key)

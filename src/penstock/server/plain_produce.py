@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from penstock.net.connection import Reply
+    from penstock.net.connection import Connection, Reply
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
 
 VERSIONS = range(9, 14)
 """The flexible ones, which have the same outline."""
+_FIRST, _LAST = VERSIONS[0], VERSIONS[-1]
 BY_ID_FROM = 13
 
 _HEAD = Struct(">hhih")  # api key, version, correlation id, length of the client id
@@ -56,19 +57,22 @@ Answer = Union["Reply", "asyncio.Future[Reply | None]"]
 
 def serve_plain(
     broker: Broker,
+    connection: Connection,
     frame: memoryview,
-    answer: Callable[[int, list[Result]], Answer],
+    answer: Callable[[Connection, memoryview, int, list[Result]], Answer],
 ) -> Answer | None:
     """The reply to a produce request of the plain shape; None leaves it to the long way.
 
-    Once something was stored there is no way back: `answer(timeout, results)` replies to what was
-    refused, or has to wait until it is committed.
+    Once something was stored there is no way back: `answer(connection, frame, timeout, results)`
+    replies to what was refused, or has to wait until it is committed.
     """
     try:
         _, version, correlation_id, size = _HEAD.unpack_from(frame)
         at = 10 + size if size > 0 else 10
         tags, transaction, acks, timeout_ms, topics, size = _PROLOGUE.unpack_from(frame, at)
-        if tags or transaction or acks not in (-1, 1) or topics != _ONE or version not in VERSIONS:
+        if tags or transaction or acks not in (-1, 1) or topics != _ONE:
+            return None
+        if not _FIRST <= version <= _LAST:
             return None
         topic_at = at + _TOPIC_AT
         hosted: dict[Any, Partition]
@@ -105,7 +109,8 @@ def serve_plain(
         plain = False
     if not plain:
         places = zip(batches, results, strict=True)
-        return answer(timeout_ms, [(batch[0], batch[1], result) for batch, result in places])
+        outcome = [(batch[0], batch[1], result) for batch, result in places]
+        return answer(connection, frame, timeout_ms, outcome)
     out += _ANSWER_END
     return out
 

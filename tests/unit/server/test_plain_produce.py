@@ -206,7 +206,7 @@ async def test_a_plain_request_goes_the_short_way(pair: Pair, version: int) -> N
         ],
     )
     frame = memoryview(bytearray(question(request, version)[4:]))
-    reply = serve_plain(pair.nodes[0].broker, frame, _refuse_to_answer)
+    reply = serve_plain(pair.nodes[0].broker, Client(), frame, _refuse_to_answer)  # type: ignore[arg-type]
     assert isinstance(reply, bytearray)
     _, response = _without_ids(bytes(reply), version)
     parts = response.responses[0].partition_responses
@@ -228,5 +228,7 @@ async def test_a_request_that_is_cut_anywhere_is_left_to_the_long_way(pair: Pair
     frame = question(request, 9)[4:]
     for size in range(2, len(frame)):
         cut = memoryview(bytearray(frame[:size]))
-        assert serve_plain(pair.nodes[0].broker, cut, _refuse_to_answer) is None
+        assert (
+            serve_plain(pair.nodes[0].broker, Client(), cut, _refuse_to_answer) is None  # type: ignore[arg-type]
+        )
     assert pair.nodes[0].broker.hosted["plain", 0].log.end == 0
