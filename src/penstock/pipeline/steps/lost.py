@@ -22,7 +22,6 @@ REASON = "_reason"
 def without_bad(context: Context, name: str, view: View, rows: DataFrame, place: Place) -> View:
     """The rows that have no reason against them; the others leave the view as the policy says."""
     policy = context.pipeline.on_error.policy
-    metric = f"{OBSERVED}_{name}"
     # A condition that is not deterministic stays where it is: pushed down to the source, all that
     # lies between would be computed twice, once for the condition and once for the columns.
     stays = F.rand(0) >= 0
@@ -30,11 +29,12 @@ def without_bad(context: Context, name: str, view: View, rows: DataFrame, place:
     errors = view.errors
     if policy == "dlq":
         _need_origin(rows, place)
-        bad = rows.where(is_bad & stays).observe(metric, F.count(F.lit(1)).alias("bad"))
+        bad = rows.where(is_bad & stays)
         errors += (bad.select(F.col(REASON).alias("reason"), ORIGIN),)
         good = rows.where(~is_bad & stays)
     elif policy == "drop":
-        good = rows.observe(metric, F.count_if(is_bad).alias("bad")).where(~is_bad & stays)
+        counted = rows.observe(f"{OBSERVED}_{name}", F.count_if(is_bad).alias("bad"))
+        good = counted.where(~is_bad & stays)
     else:
         complaint = F.raise_error(_complaint(rows))
         good = rows.where(F.when(~is_bad & stays, True).otherwise(complaint))
