@@ -60,6 +60,8 @@ class Peer:
             # An answer that comes later would be taken for another's: begin anew.
             self._drop()
             raise PeerLost(f"{self} did not answer in {seconds_max:g} s") from None
+        except ProtocolError as problem:
+            raise PeerLost(f"{self} is too old to be asked this: {problem}") from problem
 
     def close(self) -> None:
         """Hang up; everybody who waits is told."""
@@ -194,13 +196,14 @@ class _Connection(asyncio.Protocol):
     def _take(self, frame: bytes) -> None:
         if not self._waiting:
             raise ProtocolError("an answer that nobody asked for")
-        asked = self._waiting.popleft()
+        asked = self._waiting[0]  # it stays, to be told, until its answer could be read
         spec = API[asked.api_key]
         header = spec.response_header_version(asked.version)
         correlation_id, at = read_response_header(memoryview(frame), header)
         if correlation_id != asked.correlation_id:
             raise ProtocolError(f"an answer to {correlation_id} instead of {asked.correlation_id}")
         response, _ = spec.response_class.read(frame, asked.version, at)
+        self._waiting.popleft()
         if not asked.answer.done():
             asked.answer.set_result(response)
 

@@ -146,7 +146,6 @@ def _fetch_request(envelope: Envelope, ask: Fetch) -> Message:
     )
     return fetches.FetchRequest(
         cluster_id=envelope.cluster_id,
-        replica_id=ask.replica.id,
         replica_state=fetches.ReplicaState(replica_id=ask.replica.id),
         max_wait_ms=FETCH_WAIT_MS,
         max_bytes=FETCH_BYTES_MAX,
