@@ -97,6 +97,8 @@ def test_an_empty_batch_makes_no_file(spark: SparkSession, tmp_path: Path) -> No
     rows = made(spark, 0, 1)
     opened(spark, tmp_path, rows).write(rows.where("id > 5"), 0)
     assert lake_files(tmp_path / "lake") == []
+    [writer] = (tmp_path / "lake" / HIDDEN / "staging").iterdir()
+    assert list(writer.iterdir()) == []
 
 
 def test_small_batches_bring_the_rows_of_a_folder_together(

@@ -20,6 +20,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from penstock.pipeline.problem import Problem
@@ -99,11 +100,14 @@ class Publication:
     def steps(self, manifest: Manifest) -> Iterator[Step]:
         """All steps from staged files to a batch that is done."""
         for move in manifest.moves:
-            path = self._path(move.staged)
-            yield Step(f"sync {move.staged}", lambda path=path: disk.sync_file(path))  # type: ignore[misc]
+            yield Step(f"sync {move.staged}", partial(disk.sync_file, self._path(move.staged)))
         yield Step("sync staged names", lambda: self._sync(move.staged for move in manifest.moves))
         yield Step("write the manifest", lambda: self._write(manifest))
         yield from self._finish_steps(manifest)
+
+    def give_up(self, attempt: str) -> None:
+        """Throw away what was staged by an attempt that has no manifest."""
+        disk.remove_folder(attempt)
 
     def publish(self, manifest: Manifest) -> None:
         """Put a batch into the lake."""
@@ -118,13 +122,17 @@ class Publication:
 
     def unfinished(self) -> set[str]:
         """The places of files that are perhaps not there yet."""
-        return {
-            move.final for batch in self._batches(PUBLISHING) for move in self._read(batch).moves
-        }
+        found: set[str] = set()
+        for batch in self._batches(PUBLISHING):
+            try:
+                found.update(move.final for move in self._read(batch).moves)
+            except FileNotFoundError:
+                pass  # it was finished meanwhile
+        return found
 
     def _finish_steps(self, manifest: Manifest) -> Iterator[Step]:
         for move in manifest.moves:
-            yield Step(f"rename to {move.final}", lambda move=move: self._rename(move))  # type: ignore[misc]
+            yield Step(f"rename to {move.final}", partial(self._rename, move))
         yield Step("sync names", lambda: self._sync(move.final for move in manifest.moves))
         yield Step("mark as done", lambda: self._mark_done(manifest.batch))
         yield Step("clean up", lambda: self._clean(manifest))

@@ -74,8 +74,8 @@ class OpenParquet:
                 self._publication.finish_all()
                 return
             attempt = self._publication.new_attempt(batch_id)
-            rows = self._stage(batch, attempt)
-            self._publish(batch_id, list(_read_files(attempt)), rows)
+            if manifest := self._staged(batch, batch_id, attempt):
+                self._publication.publish(manifest)
         except OSError as failure:
             raise self._problem(failure) from failure
         except Exception as failure:
@@ -89,6 +89,36 @@ class OpenParquet:
         names = [folder.name for folder in self._folders]
         written = rows.select(*(quoted(c) for c in shown(rows.columns) if c not in names))
         self._schema = lake_schema.remember(self._lake, written.schema, names, self._place)
+
+    def _staged(self, batch: DataFrame, batch_id: int, attempt: str) -> Manifest | None:
+        """Write the batch's files where nobody looks; where they are to go, if there are any."""
+        manifest = None
+        try:
+            rows = self._stage(batch, attempt)
+            manifest = self._manifest(batch_id, list(_read_files(attempt)), rows)
+        finally:
+            if manifest is None:
+                self._publication.give_up(attempt)
+        return manifest
+
+    def _manifest(self, batch_id: int, staged: list[StagedFile], rows: int) -> Manifest | None:
+        found = sum(file.rows for file in staged)
+        if found != rows:
+            raise Problem(
+                f"batch {batch_id} has {rows} rows, but its files in {self._lake} have {found}",
+                "If executors run on other machines, the folder has to be one that all of them "
+                "and the driver share; nothing was published.",
+                self._place,
+            )
+        full = [file for file in staged if file.rows]
+        if not full:
+            return None
+        folders = {os.path.dirname(file.path) for file in full}
+        size = sum(file.bytes for file in full)
+        self._last = Written(rows, size, len(full), len(folders))
+        suffix = f".{self._spec.compression}{SUFFIX}"
+        moves = self._publication.plan(batch_id, [file.path for file in full], suffix=suffix)
+        return Manifest(batch_id, moves, rows, size)
 
     def _stage(self, batch: DataFrame, attempt: str) -> int:
         """Let Spark write the rows to the attempt's folder; how many there were."""
@@ -117,28 +147,6 @@ class OpenParquet:
         assert self._schema is not None, "prepare comes first"
         values = [F.expr(folder.expression).alias(folder.name) for folder in self._folders]
         return batch.select(*self._schema.chosen(batch.columns), *values)
-
-    def _publish(self, batch_id: int, staged: list[StagedFile], rows: int) -> None:
-        found = sum(file.rows for file in staged)
-        if found != rows:
-            raise Problem(
-                f"batch {batch_id} has {rows} rows, but its files in {self._lake} have {found}",
-                "If executors run on other machines, the folder has to be one that all of them "
-                "and the driver share; nothing was published.",
-                self._place,
-            )
-        full = [file for file in staged if file.rows]
-        self._last = Written(
-            rows,
-            sum(file.bytes for file in full),
-            len(full),
-            len({os.path.dirname(file.path) for file in full}),
-        )
-        moves = self._publication.plan(
-            batch_id, [file.path for file in full], suffix=f".{self._spec.compression}{SUFFIX}"
-        )
-        if moves:
-            self._publication.publish(Manifest(batch_id, moves, rows, self._last.bytes))
 
     def _problem(self, failure: OSError) -> Problem:
         return Problem(
