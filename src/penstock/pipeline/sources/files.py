@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, cast
-from urllib.parse import unquote
 
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
@@ -135,5 +134,5 @@ def _unpacked(file: IO[bytes], path: str) -> IO[bytes]:
 
 
 def local_path(given: str) -> str:
-    """A path as this machine writes it, of one as Spark does: `file:///var/log/a%20b`."""
-    return "/" + unquote(given.removeprefix("file:")).lstrip("/")
+    """A path as this machine writes it, of one as Spark does: `file:/var/log/a`."""
+    return "/" + given.removeprefix("file:").lstrip("/")

@@ -31,7 +31,7 @@ def open_tables(context: Context, name: str, spec: FileSource) -> View:
             spec.place,
         )
     read = watch_files(context, spec, spec.format.format, _schema(context, spec))
-    file = f.col("_metadata.file_path")
+    file = f.regexp_replace("_metadata.file_path", "^file:/+", "/")
     rows = read.select("*", file.alias("_file"), origin(name, file=file).alias(ORIGIN))
     return View(with_watermark(rows, spec.watermark, spec.place))
 
