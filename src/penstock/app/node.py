@@ -16,6 +16,7 @@ from penstock.controller.config_rules import ConfigRules
 from penstock.controller.decision import Settings
 from penstock.controller.driver import ControllerDriver
 from penstock.controller.machine import Controller
+from penstock.metadata.cluster import Endpoint
 from penstock.metadata.image import EMPTY
 from penstock.metadata.levels import SUPPORTED
 from penstock.model.config.endpoints import Listener as ListenerConfig
@@ -32,8 +33,10 @@ from penstock.platform.workers import ThreadWorkers
 from penstock.raft.driver import RaftDriver
 from penstock.raft.format import read_bootstrap, write_bootstrap
 from penstock.raft.journal import Journal
+from penstock.raft.service import QuorumService
 from penstock.raft.settings import MetadataLogSettings
 from penstock.raft.voters import Voter, static_voters
+from penstock.raft.wire import Envelope
 from penstock.server.apis import CONTROLLER_HANDLERS, HANDLERS
 from penstock.server.broker import Broker
 from penstock.server.dispatch import Dispatcher
@@ -123,6 +126,7 @@ class Node:
             EMPTY,
             SUPPORTED,
         )
+        broker.quorum = self._quorum_service(driver, cluster_id)
         store.on_offline = broker.on_directory_offline
         driver.subscribe(broker.on_image)
         self._make_dispatchers(broker)
@@ -200,6 +204,19 @@ class Node:
             read_bootstrap(self._disk, config.metadata_log_dir),
         )
         return self._driver
+
+    def _quorum_service(self, driver: ControllerDriver, cluster_id: str) -> QuorumService:
+        raft = driver.raft
+        own = self._with_ports(self.config.advertised_controller_listeners)
+        endpoints = tuple(Endpoint(each.name, each.host, each.port, 0) for each in own)
+
+        def endpoint_of(node: int) -> Endpoint | None:
+            if node == raft.node_id:
+                return endpoints[0] if endpoints else None
+            voter = raft.voters.by_id.get(node)
+            return voter.endpoints[0] if voter is not None and voter.endpoints else None
+
+        return QuorumService(raft, Envelope(cluster_id, raft.own, endpoints), endpoint_of)
 
     # -- listeners ----------------------------------------------------------------------------
 

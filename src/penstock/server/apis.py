@@ -55,20 +55,28 @@ _BUILT = (
 )
 
 
-def _lazy(key: ApiKey) -> Callable[[], Handler]:
+_QUORUM = (
+    ApiKey.VOTE,
+    ApiKey.BEGIN_QUORUM_EPOCH,
+    ApiKey.END_QUORUM_EPOCH,
+    ApiKey.FETCH_SNAPSHOT,
+)
+"""What members of the quorum say to each other."""
+
+
+def _lazy(name: str) -> Callable[[], Handler]:
     def load() -> Handler:
-        handler: Handler = import_module(f"penstock.server.handlers.{key.name.lower()}").handle
+        handler: Handler = import_module(f"penstock.server.handlers.{name}").handle
         return handler
 
     return load
 
 
-HANDLERS: dict[int, Callable[[], Handler]] = {int(key): _lazy(key) for key in _BUILT}
+HANDLERS: dict[int, Callable[[], Handler]] = {int(key): _lazy(key.name.lower()) for key in _BUILT}
 
 CONTROLLER_HANDLERS = {
-    key: load
-    for key, load in HANDLERS.items()
-    # A controller's Fetch is for followers of the metadata log: not the one that is built.
-    if "controller" in API[key].listeners and key != ApiKey.FETCH
+    **{key: load for key, load in HANDLERS.items() if "controller" in API[key].listeners},
+    **{int(key): _lazy(key.name.lower()) for key in _QUORUM},
+    int(ApiKey.FETCH): _lazy("fetch_metadata"),
 }
-"""The part of it that a controller's listener serves."""
+"""What a controller's listener serves: its Fetch is for those who copy the metadata log."""

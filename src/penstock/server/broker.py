@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.platform.chance import Chance
     from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
+    from penstock.raft.service import QuorumService
     from penstock.replica.partition import Partition
     from penstock.storage.flush import GroupCommit
     from penstock.storage.log_directory import LogDirectory
@@ -86,6 +87,8 @@ class Broker:
             fetch_bytes_max=config.get_int("fetch.max.bytes"),
             fetch_sessions_max=config.get_int("max.incremental.fetch.session.cache.slots"),
         )
+        self.quorum: QuorumService
+        """This node's part in the quorum; set by who assembles the node."""
         self.hosted: dict[tuple[str, int], Partition] = {}
         self.hosted_by_id: dict[tuple[bytes, int], Partition] = {}
         self.parked_fetches = 0

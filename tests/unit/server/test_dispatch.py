@@ -71,7 +71,8 @@ async def test_a_controllers_listener_tells_only_what_it_serves_itself(node: Nod
         response = await asker.ask(ApiVersionsRequest(), 0)
         assert {each.api_key for each in response.api_keys} == set(CONTROLLER_HANDLERS)
         assert all("controller" in API[key].listeners for key in CONTROLLER_HANDLERS)
-        assert ApiKey.FETCH not in CONTROLLER_HANDLERS  # of topics, that is
+        assert ApiKey.FETCH in CONTROLLER_HANDLERS  # of the metadata log, that is
+        assert CONTROLLER_HANDLERS[ApiKey.FETCH] is not HANDLERS[ApiKey.FETCH]
 
 
 async def test_an_api_versions_request_from_the_future_is_answered_in_version_0(

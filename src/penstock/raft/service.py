@@ -1,0 +1,58 @@
+"""What a member of the quorum answers on its controller listener."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from penstock.metadata.cluster import Endpoint
+from penstock.protocol.message import Message
+from penstock.raft.driver import RaftDriver
+from penstock.raft.messages import Fetch, FetchSnapshot
+from penstock.raft.wire import (
+    FETCH_BYTES_MAX,
+    Envelope,
+    Refused,
+    ask_of,
+    refusal_of,
+    response_to,
+)
+
+WAIT_MS_MAX = 30_000
+"""A member that wants to wait longer for news is answered with none by then."""
+
+
+class QuorumService:
+    """Kafka's quorum requests in, its answers out."""
+
+    def __init__(
+        self,
+        driver: RaftDriver,
+        envelope: Envelope,
+        endpoint_of: Callable[[int], Endpoint | None],
+    ) -> None:
+        self._driver = driver
+        self._envelope = envelope
+        self._endpoint_of = endpoint_of
+
+    def answer(self, request: Any) -> Message | Awaitable[Message]:
+        """The answer to Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot or Fetch."""
+        try:
+            ask = ask_of(self._envelope, request)
+        except Refused as refused:
+            return refusal_of(request, refused)
+        if isinstance(ask, Fetch):
+            return self._fetch(request, ask)
+        if isinstance(ask, FetchSnapshot):
+            bytes_max = max(1, min(request.max_bytes, FETCH_BYTES_MAX))
+            return self._reply(request, self._driver.answer_snapshot(ask, bytes_max))
+        return self._reply(request, self._driver.answer(ask))
+
+    async def _fetch(self, request: Any, ask: Fetch) -> Message:
+        wait_ms = max(0, min(request.max_wait_ms, WAIT_MS_MAX))
+        # A batch reaches a follower whole, however little it asks for: or it would never come.
+        reply = await self._driver.answer_fetch(ask, wait_ms, FETCH_BYTES_MAX)
+        return self._reply(request, reply)
+
+    def _reply(self, request: Any, reply: Any) -> Message:
+        return response_to(request, reply, self._endpoint_of(reply.leader))

@@ -1,0 +1,16 @@
+"""EndQuorumEpoch: a leader says that it leads no longer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.protocol.generated.end_quorum_epoch import EndQuorumEpochRequest
+
+if TYPE_CHECKING:
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+
+def handle(broker: Broker, call: Call, request: EndQuorumEpochRequest) -> Any:  # noqa: ARG001
+    """Answered by the quorum's own machine, when what it promises is durable."""
+    return broker.quorum.answer(request)

@@ -1,0 +1,92 @@
+"""What a node's controller listener says to members of a quorum, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from penstock.app.node import Node
+from penstock.model.errors import ErrorCode
+from penstock.net.peer import Peer
+from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.raft.batches import decode_records
+from penstock.raft.messages import BeginEpoch, Fetch, FetchReply, Position, Replica, Vote, VoteReply
+from penstock.raft.wire import Envelope, reply_of, request_of
+from penstock.records.batch import read_head
+from tests.unit.server.asking import running_node
+
+OBSERVER = Replica(99, b"9" * 16)
+
+
+async def ask(node: Node, peer: Peer, what: Any) -> Any:
+    envelope = Envelope(node.broker.cluster_id, OBSERVER)
+    return reply_of(what, await peer.ask(request_of(envelope, Replica(1), what), 10))
+
+
+def controller_of(node: Node) -> Peer:
+    (port,) = [each.port for each in node._listeners if each.name == "CONTROLLER"]
+    return Peer("127.0.0.1", port, "test")
+
+
+async def test_an_observer_copies_the_metadata_log(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        peer = controller_of(node)
+        found: FetchReply = await ask(node, peer, Fetch(0, OBSERVER, Position(0, 0), -1))
+        assert found.error is ErrorCode.FENCED_LEADER_EPOCH
+        epoch = found.epoch
+        names, end = [], Position(0, 0)
+        while True:
+            found = await ask(node, peer, Fetch(epoch, OBSERVER, end, -1))
+            if not found.records:
+                break
+            at = 0
+            while at < len(found.records):
+                head = read_head(memoryview(found.records), at)
+                batch = found.records[at : at + head.length + 12]
+                names += [type(each).__name__ for each in decode_records(head, batch)]
+                end = Position(head.leader_epoch, head.base_offset + head.last_offset_delta + 1)
+                at += head.length + 12
+            if end.end >= found.high_watermark:
+                break
+        assert "FeatureLevelRecord" in names
+        assert "RegisterBrokerRecord" in names
+        peer.close()
+
+
+async def test_a_fetch_waits_for_news(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        peer = controller_of(node)
+        raft = node.broker.controller.raft  # type: ignore[attr-defined]
+        end = Position(raft.journal.view.last_epoch, raft.journal.log.end)
+        wait = asyncio.create_task(
+            ask(node, peer, Fetch(raft.epoch, OBSERVER, end, raft.high_watermark))
+        )
+        await asyncio.sleep(0.05)
+        assert not wait.done()
+        topic = CreatableTopic(name="news", num_partitions=1, replication_factor=1)
+        await node.broker.controller.handle(19, CreateTopicsRequest(topics=[topic]))
+        assert (await wait).records
+        peer.close()
+
+
+async def test_a_stranger_who_claims_a_later_epoch_only_delays_a_sole_voter(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node:
+        peer = controller_of(node)
+        before = node.broker.controller.raft.epoch  # type: ignore[attr-defined]
+        vote = Vote(before + 5, OBSERVER, Position(0, 0), False)
+        reply: VoteReply = await ask(node, peer, vote)
+        assert not reply.granted, "its log lacks what is committed"
+        told = await ask(node, peer, BeginEpoch(1, 99))
+        assert told.error is ErrorCode.FENCED_LEADER_EPOCH
+        for _ in range(500):
+            if node.broker.controller.active:  # type: ignore[attr-defined]
+                break
+            await asyncio.sleep(0.02)
+        assert node.broker.controller.raft.epoch > before + 5  # type: ignore[attr-defined]
+        topic = CreatableTopic(name="after", num_partitions=1, replication_factor=1)
+        made = await node.broker.controller.handle(19, CreateTopicsRequest(topics=[topic]))
+        assert [each.error_code for each in made.topics] == [0]
+        peer.close()
