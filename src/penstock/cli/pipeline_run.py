@@ -67,6 +67,7 @@ def run(
         return
     from penstock.cli.pipeline_show import show_for
     from penstock.pipeline.running.metrics import MetricsServer
+    from penstock.pipeline.running.registry import Entry
     from penstock.pipeline.running.run import run_pipeline
     from penstock.pipeline.running.signals import SignalledStop
     from penstock.pipeline.running.status import FAILED
@@ -76,6 +77,7 @@ def run(
     stop = SignalledStop()
     stop.listen()
     pipeline = read_pipeline(file, os.environ)
+    Entry(pipeline.name).keep_python_quiet()
     known: dict[str, PipelineStatus] = {}
     server = None if metrics_port is None else MetricsServer(metrics_port, known.values)
     if server is not None:

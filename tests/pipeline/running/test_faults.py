@@ -141,6 +141,15 @@ def test_an_exception_of_a_sink_in_python_keeps_its_name(pipeline: Pipeline) -> 
     assert problem_of(KeyError("amount"), pipeline).what == "KeyError: 'amount'"
 
 
+def test_a_java_process_that_is_gone_is_told_as_such(pipeline: Pipeline) -> None:
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    for fault in (Py4JNetworkError("x"), Py4JError("An error occurred while calling o1.stop")):
+        problem = problem_of(fault, pipeline, Path("/tmp/spark.log"))
+        assert problem.what == "Spark's Java process has ended"
+        assert "spark.driver.memory" in problem.advice
+
+
 def test_advice_on_bad_records_is_for_those_who_have_not_taken_it(tmp_path: Path) -> None:
     dropping = pipeline_in(tmp_path, MINIMAL + "on_error: drop\n")
     problem = problem_of(Captured("[USER_RAISED_EXCEPTION] x SQLSTATE: P0001"), dropping)

@@ -92,11 +92,28 @@ KNOWN = (
 """The first whose pattern is found in a fault's texts tells of it."""
 
 
+def java_is_gone(fault: BaseException) -> bool:
+    """Whether this is what Py4J raises when the Java process at the other end has ended."""
+    # Not Py4JJavaError, its subclass: that one brings an answer from a Java that is well.
+    return any(
+        type(each).__module__.startswith("py4j")
+        and type(each).__name__ in ("Py4JError", "Py4JNetworkError")
+        for each in _chain(fault)
+    )
+
+
 def problem_of(fault: BaseException, pipeline: Pipeline, log: Path | None = None) -> Problem:
     """A problem that says what happened; a problem is told as it is."""
     for each in _chain(fault):
         if isinstance(each, Problem):
             return each
+    if java_is_gone(fault):
+        return Problem(
+            "Spark's Java process has ended",
+            "If the machine ran out of memory, give Spark less (spark.driver.memory under `spark`) "
+            "or the machine more." + (f" Its log: {log}" if log else ""),
+            pipeline.place,
+        )
     texts = list(_texts(fault))
     for text in texts:
         if raised := re.search(rf"\[{RAISED}\]\s*(.+?)(\s+SQLSTATE: \w+|$)", text, re.DOTALL):

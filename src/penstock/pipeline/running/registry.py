@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -45,6 +46,17 @@ class Entry:
     def log(self) -> Path:
         """Where Spark's own words go."""
         return self.folder / "spark.log"
+
+    def keep_python_quiet(self) -> None:
+        """Send what this process logs to a file beside Spark's log.
+
+        Py4J logs every exception that crosses it with a stack, also those that are told in words.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(self.folder / "python.log", mode="w", delay=True)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.getLogger().addHandler(handler)
+        logging.captureWarnings(True)
 
     def write(self, status: PipelineStatus) -> None:
         """Let other terminals see how the pipeline is."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from penstock.pipeline.assembly import SINKS, SOURCES, STEPS, assemble
 from penstock.pipeline.checkpoint import open_checkpoint
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
-from penstock.pipeline.running.faults import problem_of
+from penstock.pipeline.running.faults import java_is_gone, problem_of
 from penstock.pipeline.running.group import reads_topics
 from penstock.pipeline.running.query import RunningQuery
 from penstock.pipeline.running.reach import nobody_there
@@ -77,6 +76,10 @@ def run_pipeline(
                     stop.listen()  # PySpark has just taken Ctrl-C for itself
                 _Run(Context(spark, pipeline, checkpoint), watch, stop, once).work()
     except Exception as fault:
+        if stop.asked.is_set() and java_is_gone(fault):
+            # Whoever asked us asked Java, too. The batch in hand is done again by the next run.
+            watch.turn(STOPPED, "in the middle of a batch")
+            return watch.status
         problem = problem_of(fault, pipeline, claim.entry.log)
         watch.turn(FAILED, problem.what)
         if problem is fault:
@@ -121,9 +124,6 @@ def _session(
     if given is not None:
         yield given
         return
-    # Py4J tells of every exception with a stack, on stderr; Spark's log has the same.
-    logging.getLogger("py4j").addHandler(logging.NullHandler())
-    logging.getLogger("py4j").propagate = False
     # Java takes seconds to start, on a core of its own: Python loads what comes next meanwhile.
     threading.Thread(target=_load, args=(pipeline,), daemon=True).start()
     spark = open_session(
@@ -137,7 +137,16 @@ def _session(
     try:
         yield spark
     finally:
+        _leave(spark)
+
+
+def _leave(spark: SparkSession) -> None:
+    try:
         spark.stop()
+    except Exception as fault:
+        # Java may have ended before us; what made it end is told elsewhere.
+        if not (java_is_gone(fault) or isinstance(fault, ConnectionError)):
+            raise
 
 
 def _load(pipeline: Pipeline) -> None:
