@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-SECONDS_MAX = 240
+SECONDS_MAX = 500
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")

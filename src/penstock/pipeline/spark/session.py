@@ -22,6 +22,12 @@ from penstock.pipeline.spark.settings import chosen_settings, is_secret
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+try:
+    # Here, while there is one thread: PySpark fails if two import it at the same time.
+    import pyspark.sql  # noqa: F401
+except ImportError:
+    pass  # told when a session is to be opened
+
 
 def open_session(
     name: str,
