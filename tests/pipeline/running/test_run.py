@@ -260,6 +260,27 @@ def test_a_view_under_another_name_is_refused(
         run_pipeline(renamed, session=spark, once=True)
 
 
+def test_a_checkpoint_that_spark_alone_can_reach_is_kept_there(
+    spark: SparkSession, pipeline_broker: Broker, topic: str, folder: Path
+) -> None:
+    fill(pipeline_broker, topic, 10)
+    far = folder / "far"
+    pipeline = pipeline_of(folder, pipeline_broker, topic, f"checkpoint: file://{far}\n")
+    run_pipeline(pipeline, session=spark, once=True)
+    mark = (far / "penstock.json").read_text()
+    fill(pipeline_broker, topic, 5)
+    run_pipeline(pipeline, session=spark, once=True)
+    assert written(folder) == [(0, 10), (1, 5)]
+    assert (far / "penstock.json").read_text() == mark
+    assert not os.path.exists("file:")
+    other = pipeline_of(folder, pipeline_broker, topic, "")
+    text = Path(other.place.file).read_text().replace(f"name: {topic}", "name: another")
+    with pytest.raises(Problem, match=f"the checkpoint of the pipeline {topic!r}"):
+        run_pipeline(
+            pipeline_in(folder, f"{text}checkpoint: file://{far}\n"), session=spark, once=True
+        )
+
+
 def test_another_pipelines_checkpoint_is_refused(
     spark: SparkSession, pipeline_broker: Broker, topic: str, folder: Path
 ) -> None:

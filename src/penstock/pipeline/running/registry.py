@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from penstock.pipeline.checkpoint import checkpoint_root
+from penstock.pipeline.checkpoint import checkpoint_root, is_remote
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.status import ENDED, FAILED, PipelineStatus, read_status
 from penstock.pipeline.spec.model import Pipeline
@@ -96,7 +96,7 @@ class Claim:
         self.entry.folder.mkdir(parents=True, exist_ok=True)
         self._held = [_claim(self.entry.folder / LOCK, pipeline)]
         root = checkpoint_root(pipeline)
-        if "://" not in root:
+        if not is_remote(root):
             os.makedirs(root, exist_ok=True)
             self._held.append(_claim(Path(root) / LOCK, pipeline))
 

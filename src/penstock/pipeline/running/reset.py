@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from penstock.pipeline.checkpoint import MARK, checkpoint_root
+from penstock.pipeline.checkpoint import MARK, checkpoint_root, is_remote
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.registry import LOCK, Claim
 from penstock.pipeline.running.shape import FILE
@@ -43,8 +43,8 @@ def _consequence(sink: Sink) -> str:
 
 def forget_checkpoint(pipeline: Pipeline) -> bool:
     """Delete the checkpoint; False if there is none. A pipeline that runs is refused."""
-    root = checkpoint_root(pipeline)
-    if "://" in root:
+    root = checkpoint_root(pipeline).removeprefix("file://")
+    if is_remote(root):
         raise Problem(
             f"the checkpoint {root} is not on this machine",
             "Delete that folder with the tools of the place where it is.",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.assembly import SINKS, SOURCES, STEPS, assemble
-from penstock.pipeline.checkpoint import open_checkpoint
+from penstock.pipeline.checkpoint import Files, checkpoint_root, is_remote, open_checkpoint
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.faults import java_is_gone, problem_of
@@ -18,6 +18,7 @@ from penstock.pipeline.running.group import reads_topics
 from penstock.pipeline.running.query import RunningQuery
 from penstock.pipeline.running.reach import nobody_there
 from penstock.pipeline.running.registry import Claim, Entry
+from penstock.pipeline.running.remote import files_at
 from penstock.pipeline.running.retry import Retries
 from penstock.pipeline.running.shape import check_shapes, shape_of
 from penstock.pipeline.running.signals import SignalledStop, Stop
@@ -68,13 +69,17 @@ def run_pipeline(
     stop = stop or Stop()
     try:
         watch.turn(STARTING)
-        checkpoint = open_checkpoint(pipeline)
+        root = checkpoint_root(pipeline)
+        if not is_remote(root):
+            open_checkpoint(pipeline)  # refused, if at all, before Spark is started
         if _find_brokers(pipeline, watch, stop):
             watch.turn(STARTING, "Spark")
             with _session(pipeline, claim.entry, master, settings, session) as spark:
                 if isinstance(stop, SignalledStop):
                     stop.listen()  # PySpark has just taken Ctrl-C for itself
-                _Run(Context(spark, pipeline, checkpoint), watch, stop, once).work()
+                files = files_at(root, spark)
+                context = Context(spark, pipeline, open_checkpoint(pipeline, files))
+                _Run(context, files, watch, stop, once).work()
     except Exception as fault:
         if stop.asked.is_set() and java_is_gone(fault):
             # Whoever asked us asked Java, too. The batch in hand is done again by the next run.
@@ -166,8 +171,11 @@ def _load(pipeline: Pipeline) -> None:
 class _Run:
     """The queries of a pipeline, from their start to their end."""
 
-    def __init__(self, context: Context, watch: Watch, stop: Stop, once: bool) -> None:
+    def __init__(
+        self, context: Context, files: Files, watch: Watch, stop: Stop, once: bool
+    ) -> None:
         self._context = context
+        self._files = files
         self._watch = watch
         self._stop = stop
         self._once = once
@@ -179,7 +187,7 @@ class _Run:
         attempts = attempts_of(self._context.pipeline)
         queries = assemble(self._context)
         shapes = {query.name: shape_of(query.view.rows) for query in queries}
-        check_shapes(self._context.pipeline, self._context.checkpoint, shapes)
+        check_shapes(self._context.pipeline, self._context.checkpoint, shapes, self._files)
         for query in queries:
             running = RunningQuery(self._context, query)
             self._queries.append(running)

@@ -9,13 +9,12 @@ a query is started.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.pipeline.checkpoint import Checkpoint
+from penstock.pipeline.checkpoint import LOCAL, Checkpoint, Files
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.spec.model import Pipeline
 
@@ -111,15 +110,22 @@ def _told(expression: Any) -> str:
     return re.sub(r"#\d+L?|-T\d+ms", "", str(expression.toString()))
 
 
-def check_shapes(pipeline: Pipeline, checkpoint: Checkpoint, shapes: dict[str, Shape]) -> None:
+def check_shapes(
+    pipeline: Pipeline, checkpoint: Checkpoint, shapes: dict[str, Shape], files: Files = LOCAL
+) -> None:
     """Refuse queries that their checkpoints were not made by, and remember the new ones."""
-    known = _read(checkpoint)
+    known = _read(checkpoint, files)
+    begun = {name for name in (*known, *shapes) if files.exists(checkpoint.folder(name))}
     for name, shape in shapes.items():
-        if name in known and os.path.isdir(checkpoint.folder(name)):
+        if name in known and name in begun:
             _compare(pipeline, name, known[name], shape)
-    if gone := [name for name in known if name not in shapes]:
-        _refuse_renamed(pipeline, checkpoint, gone, shapes)
-    _write(checkpoint, {**known, **shapes})
+    _refuse_renamed(
+        pipeline,
+        left=[name for name in known if name in begun and name not in shapes],
+        fresh=[name for name in shapes if name not in begun],
+    )
+    told = {name: asdict(shape) for name, shape in {**known, **shapes}.items()}
+    files.write(f"{checkpoint.root}/{FILE}", json.dumps(told, indent=1))
 
 
 def _compare(pipeline: Pipeline, name: str, old: Shape, new: Shape) -> None:
@@ -146,12 +152,8 @@ def _compare(pipeline: Pipeline, name: str, old: Shape, new: Shape) -> None:
         )
 
 
-def _refuse_renamed(
-    pipeline: Pipeline, checkpoint: Checkpoint, gone: list[str], shapes: dict[str, Shape]
-) -> None:
+def _refuse_renamed(pipeline: Pipeline, left: list[str], fresh: list[str]) -> None:
     """A view that was renamed would begin anew, and write all that was written before again."""
-    fresh = [name for name in shapes if not os.path.isdir(checkpoint.folder(name))]
-    left = [name for name in gone if os.path.isdir(checkpoint.folder(name))]
     if len(fresh) == 1 and len(left) == 1:
         raise Problem(
             f"the view {left[0]!r} was written before, and now {fresh[0]!r} is: its progress is "
@@ -168,20 +170,13 @@ _ADVICE = (
 )
 
 
-def _read(checkpoint: Checkpoint) -> dict[str, Shape]:
+def _read(checkpoint: Checkpoint, files: Files) -> dict[str, Shape]:
+    text = files.read(f"{checkpoint.root}/{FILE}")
     try:
-        with open(os.path.join(checkpoint.root, FILE)) as file:
-            found = json.load(file)
-    except (FileNotFoundError, ValueError):
-        return {}  # an older checkpoint, or a torn write: Spark still compares what it can
-    return {
-        name: Shape(tuple(each["sources"]), tuple(each["operators"]), each["partitions"])
-        for name, each in found.items()
-    }
-
-
-def _write(checkpoint: Checkpoint, shapes: dict[str, Shape]) -> None:
-    path = os.path.join(checkpoint.root, FILE)
-    with open(f"{path}.new", "w") as file:
-        json.dump({name: asdict(shape) for name, shape in shapes.items()}, file, indent=1)
-    os.replace(f"{path}.new", path)
+        found = json.loads(text or "{}")
+        return {
+            name: Shape(tuple(each["sources"]), tuple(each["operators"]), each["partitions"])
+            for name, each in found.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}  # torn or of another release: Spark still compares what it can
