@@ -704,9 +704,10 @@ Arguments:
 Options:
   --sink NAME                     Only this sink.  [default: (all that can
                                   be)]
-  --older-than TIME               Only files that have not changed for so
-                                  long; for Iceberg, also forget snapshots
-                                  older than that.  [default: 1h]
+  --older-than TIME               Only files of Parquet that have not changed
+                                  for so long.  [default: 1h]
+  --expire TIME                   Forget snapshots of Iceberg older than this.
+                                  [default: 5d]
   --target SIZE                   About how large files should become.
                                   [default: 128m]
   --dry-run                       Check, and change nothing.
