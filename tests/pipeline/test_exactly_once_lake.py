@@ -54,7 +54,7 @@ class Reader(NamedTuple):
     numbers: Callable[[], list[int]]
 
 
-TOGETHER = [tuple(SINKS)]
+TOGETHER = [("parquet", "iceberg", "jdbc", "jdbc_append"), ("files",)]
 APART = [("parquet",), ("files",), ("iceberg",), ("jdbc", "jdbc_append")]
 
 
