@@ -209,7 +209,7 @@ def test_a_batch_that_is_interrupted_is_tried_again_and_then_given_up(
     sink = scene.sink()
     sink.write(scene.numbers(0, 3), 0)
     assert len(scene.values()) == 3
-    with pytest.raises(Problem, match=r"batch 1 could not be written .*: slot 0: no broker$"):
+    with pytest.raises(Problem, match=r"batch 1 could not be written .*: slot 0: no broker\n"):
         sink.write(scene.numbers(3, 6), 1)
     assert tries == [0, 0, 0, 1, 1, 1]
 
