@@ -6,7 +6,7 @@ import importlib
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.assembly import SINKS, SOURCES, STEPS, assemble
@@ -67,19 +67,14 @@ def run_pipeline(
     claim = Claim(pipeline)
     watch = Watch(pipeline, claim.entry, listener)
     stop = stop or Stop()
+    wanted = {**WATCHED, **pipeline.spark, **(settings or {})}
+    opened = nullcontext(session) if session else _session(pipeline, claim.entry, master, wanted)
     try:
-        watch.turn(STARTING)
-        root = checkpoint_root(pipeline)
-        if not is_remote(root):
-            open_checkpoint(pipeline)  # refused, if at all, before Spark is started
-        if _find_brokers(pipeline, watch, stop):
-            watch.turn(STARTING, "Spark")
-            with _session(pipeline, claim.entry, master, settings, session) as spark:
-                if isinstance(stop, SignalledStop):
-                    stop.listen()  # PySpark has just taken Ctrl-C for itself
-                files = files_at(root, spark)
-                context = Context(spark, pipeline, open_checkpoint(pipeline, files))
-                _Run(context, files, watch, stop, once).work()
+        try:
+            _work(pipeline, watch, stop, opened, once)
+        finally:
+            watch.close()
+        watch.turn(STOPPED if stop.asked.is_set() else DONE)
     except Exception as fault:
         if stop.asked.is_set() and java_is_gone(fault):
             # Whoever asked us asked Java, too. The batch in hand is done again by the next run.
@@ -91,10 +86,31 @@ def run_pipeline(
             raise
         raise problem from fault
     finally:
-        watch.close()
         claim.release()
-    watch.turn(STOPPED if stop.asked.is_set() else DONE)
     return watch.status
+
+
+def _work(
+    pipeline: Pipeline,
+    watch: Watch,
+    stop: Stop,
+    session: AbstractContextManager[SparkSession],
+    once: bool,
+) -> None:
+    """From the first look at the checkpoint to the last batch."""
+    watch.turn(STARTING)
+    root = checkpoint_root(pipeline)
+    if not is_remote(root):
+        open_checkpoint(pipeline)  # refused, if at all, before Spark is started
+    if not _find_brokers(pipeline, watch, stop):
+        return
+    watch.turn(STARTING, "Spark")
+    with session as spark:
+        if isinstance(stop, SignalledStop):
+            stop.listen()  # PySpark has just taken Ctrl-C for itself
+        files = files_at(root, spark)
+        context = Context(spark, pipeline, open_checkpoint(pipeline, files))
+        _Run(context, files, watch, stop, once).work()
 
 
 def _find_brokers(pipeline: Pipeline, watch: Watch, stop: Stop) -> bool:
@@ -120,21 +136,14 @@ def attempts_of(pipeline: Pipeline) -> int:
 
 @contextmanager
 def _session(
-    pipeline: Pipeline,
-    entry: Entry,
-    master: str,
-    settings: Mapping[str, str] | None,
-    given: SparkSession | None,
+    pipeline: Pipeline, entry: Entry, master: str, settings: Mapping[str, str]
 ) -> Iterator[SparkSession]:
-    if given is not None:
-        yield given
-        return
     # Java takes seconds to start, on a core of its own: Python loads what comes next meanwhile.
     threading.Thread(target=_load, args=(pipeline,), daemon=True).start()
     spark = open_session(
         pipeline.name,
         master=master,
-        settings={**WATCHED, **pipeline.spark, **(settings or {})},
+        settings=settings,
         needs=needs_of(pipeline),
         py_files=python_files(pipeline),
         log=entry.log,
