@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.spec.steps import JoinStep
-from penstock.pipeline.steps import tables
+from penstock.pipeline.steps.refresh import Refresh
 from penstock.testing import Broker
 from tests.pipeline.postgres import PASSWORD, USER, Postgres
 from tests.pipeline.steps.conftest import PLACE, Bench
@@ -19,14 +19,14 @@ NOBODY = "jdbc:postgresql://localhost:1/shop"
 
 
 @pytest.fixture
-def refreshes(monkeypatch: pytest.MonkeyPatch) -> list[tables.Refresh]:
+def refreshes(monkeypatch: pytest.MonkeyPatch) -> list[Refresh]:
     """The refreshes of tables, which these tests do themselves instead of waiting."""
-    found: list[tables.Refresh] = []
+    found: list[Refresh] = []
 
-    def remember(refresh: tables.Refresh, _seconds: float) -> None:
+    def remember(refresh: Refresh, _seconds: float) -> None:
         found.append(refresh)
 
-    monkeypatch.setattr(tables.Refresh, "again_and_again", remember)
+    monkeypatch.setattr(Refresh, "again_and_again", remember)
     return found
 
 
@@ -43,7 +43,7 @@ def put(broker: Broker, topic: str, records: dict[str, str | None]) -> None:
 
 
 def test_a_topic_is_the_newest_record_of_each_key(
-    bench: Bench, pipeline_broker: Broker, refreshes: list[tables.Refresh]
+    bench: Bench, pipeline_broker: Broker, refreshes: list[Refresh]
 ) -> None:
     put(pipeline_broker, "customers", {"a": '{"name": "Ann"}', "b": '{"name": "Bob"}'})
     bench.bootstrap = pipeline_broker.bootstrap_servers
@@ -73,7 +73,7 @@ def test_a_topic_is_the_newest_record_of_each_key(
 
 
 def test_files_that_others_add_are_seen_after_a_refresh(
-    bench: Bench, refreshes: list[tables.Refresh]
+    bench: Bench, refreshes: list[Refresh]
 ) -> None:
     folder = bench.folder / "customers"
     folder.mkdir()
@@ -93,7 +93,7 @@ def test_files_that_others_add_are_seen_after_a_refresh(
 
 
 def test_snapshots_that_others_commit_are_seen_after_a_refresh(
-    bench: Bench, refreshes: list[tables.Refresh]
+    bench: Bench, refreshes: list[Refresh]
 ) -> None:
     bench.spark.sql("CREATE TABLE lake.shop.buyers (id int, name string) USING iceberg")
     bench.spark.sql("INSERT INTO lake.shop.buyers VALUES (1, 'Ann')")
@@ -119,7 +119,7 @@ def test_snapshots_that_others_commit_are_seen_after_a_refresh(
 
 
 def test_a_database_is_asked_again_after_a_refresh(
-    bench: Bench, refreshes: list[tables.Refresh], postgres: Postgres
+    bench: Bench, refreshes: list[Refresh], postgres: Postgres
 ) -> None:
     postgres.query("CREATE TABLE step_buyers AS SELECT 1 AS id, 'Ann'::text AS name")
     bench.stream("orders", "buyer int")
@@ -151,7 +151,7 @@ def test_a_table_is_refreshed_again_and_again_even_after_it_failed_once(bench: B
             raise failing.pop()
         renewed.release()
 
-    refresh = tables.Refresh(bench.spark, "customers", bench.spark.range(1), renew)
+    refresh = Refresh(bench.spark, "customers", bench.spark.range(1), renew)
     thread = threading.Thread(target=refresh.again_and_again, args=(0.01,))
     thread.start()
     assert all(renewed.acquire(timeout=60) for _ in range(2))

@@ -216,7 +216,8 @@ def test_update_travels_through_the_steps_behind(hits: Bench) -> None:
         "counts",
     )
     assert hits.apply(FilterStep(filter="n > 1", place=PLACE), "often").mode == "update"
-    assert hits.apply(SqlStep(sql="SELECT * FROM often", place=PLACE), "copy").mode == "update"
+    assert hits.apply(SqlStep(sql="SELECT * FROM often", place=PLACE), "Copy").mode == "update"
+    assert hits.apply(SqlStep(sql="SELECT * FROM copy", place=PLACE), "more").mode == "update"
     assert hits.apply(SqlStep(sql="SELECT page FROM hits", place=PLACE), "pages").mode == "append"
 
 
@@ -242,6 +243,7 @@ def test_update_travels_through_the_steps_behind(hits: Bench) -> None:
             "has a watermark already",
         ),
         (DeduplicateStep(deduplicate=("pge",), place=PLACE), "Did you mean page?"),
+        (DeduplicateStep(deduplicate=(), place=PLACE), "Name at least one column."),
     ],
 )
 def test_mistakes_are_told_with_their_line(hits: Bench, step: Any, said: str) -> None:

@@ -23,6 +23,10 @@ def apply(_context: Context, step: DeduplicateStep, name: str, views: Views) -> 
     """The first row of each key; the key is forgotten when the watermark has passed it."""
     _, view = read_from(step, views)
     rows = view.rows
+    if not step.deduplicate:
+        raise Problem(
+            "no column says which rows are the same", "Name at least one column.", step.place
+        )
     for each in step.deduplicate:
         known_column(rows, each, step.place)
     if step.watermark:

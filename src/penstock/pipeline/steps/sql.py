@@ -29,7 +29,8 @@ def apply(context: Context, step: SqlStep, name: str, views: Views) -> Mapping[s
         context.spark._jsparkSession.sessionState().sqlParser().parsePlan(statement)
     with told(step.place, views=views, lines_before=1):
         rows = _query(context, step, statement)
-    used = [views[each] for each in _used(rows) if each in views]
+    known = {each.lower(): view for each, view in views.items()}
+    used = [known[each] for each in _used(rows) if each in known]
     mode = "update" if step.emit == "update" or any(v.mode == "update" for v in used) else "append"
     errors = tuple(dict.fromkeys(frame for view in used for frame in view.errors))
     return accept(name, View(rows, errors, mode), step.place)
@@ -46,6 +47,6 @@ def _query(context: Context, step: SqlStep, statement: str) -> DataFrame:
 
 
 def _used(rows: DataFrame) -> list[str]:
-    """The views that a frame is made of, those behind them included."""
+    """The views that a frame is made of, those behind them included, in small letters."""
     plan = str(rows._jdf.queryExecution().analyzed().toString())
-    return re.findall(r"View \(`([^`]+)`", plan)
+    return [each.lower() for each in re.findall(r"View \(`([^`]+)`", plan)]

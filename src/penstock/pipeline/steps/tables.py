@@ -1,27 +1,16 @@
-"""Tables that streams are joined with, read again while the pipeline runs.
-
-The plan of a streaming query is made once, and a table in it is read again for each batch, as far
-as its files were known then. Reading a whole topic for each batch is slow, and not seeing new
-files is wrong. So the table is cached, which keeps its plan and lets batches find its rows in
-memory; every `refresh` the cache is emptied and the list of files renewed, and the next batch
-fills it again. Between batches nothing is read.
-"""
+"""Tables that streams are joined with: topics, files, Iceberg, databases."""
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from penstock.pipeline.context import Context
+from penstock.pipeline.formats.decode import decode
+from penstock.pipeline.formats.schema import columns_of
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.clients import client_settings
 from penstock.pipeline.sinks.iceberg_catalog import catalog_settings, table_name
@@ -29,15 +18,14 @@ from penstock.pipeline.sinks.jdbc_connection import Database
 from penstock.pipeline.sinks.topic_places import topics_there
 from penstock.pipeline.sources.topics import CHOSEN
 from penstock.pipeline.spec.formats import Format
-from penstock.pipeline.spec.shapes import duration_ms, is_schema_file
+from penstock.pipeline.spec.shapes import is_schema_file
 from penstock.pipeline.spec.sinks import IcebergSink
 from penstock.pipeline.spec.steps import JoinStep
-from penstock.pipeline.steps.refusal import told, told_by
+from penstock.pipeline.steps.refresh import kept
+from penstock.pipeline.steps.refusal import told
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-log = logging.getLogger(__name__)
+    from pyspark.sql import DataFrame
 
 KINDS = ("topic", "parquet", "csv", "json", "iceberg", "jdbc")
 
@@ -67,8 +55,6 @@ def open_table(context: Context, step: JoinStep) -> DataFrame:
 
 def _topic(context: Context, step: JoinStep, topic: str) -> DataFrame:
     """The newest record of each key; a key whose newest record has no value is not there."""
-    from penstock.pipeline.formats.decode import decode
-
     _check_topic(context, step, topic)
     options = {
         **CHOSEN,
@@ -113,10 +99,10 @@ def _check_topic(context: Context, step: JoinStep, topic: str) -> None:
 
 def _format(step: JoinStep) -> Format:
     if not step.schema:
-        return Format()
+        return Format(place=step.place)
     ending = "." + step.schema.rpartition(".")[2]
     form = _FORMAT_OF_FILE.get(ending, "json") if is_schema_file(step.schema) else "json"
-    return Format(format=form, schema=step.schema)
+    return Format(format=form, schema=step.schema, place=step.place)
 
 
 def _files(context: Context, step: JoinStep, form: str, path: str) -> DataFrame:
@@ -124,7 +110,8 @@ def _files(context: Context, step: JoinStep, form: str, path: str) -> DataFrame:
     if form == "csv":
         reader = reader.option("header", True).option("inferSchema", not step.schema)
     if step.schema:
-        reader = reader.schema(step.schema)
+        given = Format(format=form, schema=step.schema, place=step.place)
+        reader = reader.schema(columns_of(context, given))
     rows = reader.options(**step.options).load(path)
     return kept(context, step, rows, lambda: context.spark.catalog.refreshByPath(path))
 
@@ -156,50 +143,3 @@ def _database(context: Context, step: JoinStep) -> DataFrame:
         options = {"url": step.table, **database.for_spark()}
         rows = context.spark.read.format("jdbc").options(**options).load()
     return kept(context, step, rows, lambda: None)
-
-
-def kept(context: Context, step: JoinStep, rows: DataFrame, renew: Callable[[], None]) -> DataFrame:
-    """`rows`, in memory from one refresh to the next; `renew` prepares their being read again."""
-    seconds = duration_ms(step.refresh) / 1000
-    if not seconds:
-        raise Problem("refresh is no time at all", "A second is the least that helps.", step.place)
-    rows.persist()
-    refresh = Refresh(context.spark, step.join, rows, renew)
-    threading.Thread(
-        target=refresh.again_and_again, args=(seconds,), name=f"refresh {step.join}", daemon=True
-    ).start()
-    return rows
-
-
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """Makes Spark forget a table's rows, for as long as the session is open."""
-
-    spark: SparkSession
-    name: str
-    rows: DataFrame
-    renew: Callable[[], None]
-    ended: threading.Event = field(default_factory=threading.Event)
-
-    def again_and_again(self, seconds: float) -> None:
-        """Once in so many seconds, until `ended`."""
-        while self._open() and not self.ended.wait(seconds):
-            try:
-                self.once()
-            except (PySparkException, Py4JError, OSError) as failed:
-                if self._open():
-                    log.warning("the table %s is used as it was: %s", self.name, told_by(failed))
-
-    def once(self) -> None:
-        """Now: the next batch will read the table again."""
-        if self._open():
-            self.renew()
-            self.rows.unpersist()
-            self.rows.persist()
-
-    def _open(self) -> bool:
-        session = self.spark.sparkContext._jsc
-        try:
-            return session is not None and not session.sc().isStopped()
-        except (Py4JError, OSError):
-            return False  # the JVM itself is gone
