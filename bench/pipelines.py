@@ -19,7 +19,7 @@ from bench import spark, topics
 from bench.model import Case, Criterion, Kind, Measures, Scale, cpu
 from bench.process import Spent
 from bench.rdkafka import ClientFailed
-from tests.oracle.nodes import Node
+from tests.oracle.nodes import Node, PenstockNode
 
 PARTITIONS = 4
 FILES = 8
@@ -152,7 +152,7 @@ def topic_to_topic(node: Node, scale: Scale) -> Measures:
     """Exactly once with ours on Penstock; Spark's own sink, at least once, on Kafka."""
     rows = scale.pipeline_rows
     source, topic = source_topic(node, rows), topics.create(node, PARTITIONS)
-    if node.name == "penstock":
+    if isinstance(node, PenstockNode):
         seconds = spark.run(
             f"name: {{name}}\nbootstrap: {node.bootstrap}\n"
             f"sources: {{orders: {{topic: {source}}}}}\n"

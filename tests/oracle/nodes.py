@@ -59,6 +59,7 @@ class Node:
         self.data = data or directory / "data"
         self.port, self.controller_port = (port, port + 1) if port else free_ports(2)
         self.config = dict(config or {})
+        self.cluster_id = CLUSTER_ID
         self.process: subprocess.Popen[bytes] | None = None
         self.started_at = 0.0
 
@@ -205,7 +206,12 @@ class ApacheNode(Node):
         if all((Path(each) / "meta.properties").exists() for each in directories):
             return
         made = apache.run_tool(
-            "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties_path)
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            self.cluster_id,
+            "-c",
+            str(self.properties_path),
         )
         if made.returncode != 0:
             raise NodeFailed(f"Apache Kafka could not format {directories}: {made.stderr}")

@@ -63,6 +63,16 @@ _QUORUM = (
 )
 """What members of the quorum say to each other."""
 
+_OF_CONTROLLERS = (
+    ApiKey.BROKER_REGISTRATION,
+    ApiKey.BROKER_HEARTBEAT,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    ApiKey.CONTROLLER_REGISTRATION,
+)
+"""What brokers and controllers ask of the active controller."""
+
 
 def _lazy(name: str) -> Callable[[], Handler]:
     def load() -> Handler:
@@ -77,6 +87,7 @@ HANDLERS: dict[int, Callable[[], Handler]] = {int(key): _lazy(key.name.lower()) 
 CONTROLLER_HANDLERS = {
     **{key: load for key, load in HANDLERS.items() if "controller" in API[key].listeners},
     **{int(key): _lazy(key.name.lower()) for key in _QUORUM},
+    **{int(key): _lazy("controller_request") for key in _OF_CONTROLLERS},
     int(ApiKey.FETCH): _lazy("fetch_metadata"),
 }
 """What a controller's listener serves: its Fetch is for those who copy the metadata log."""

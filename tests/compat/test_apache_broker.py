@@ -1,0 +1,169 @@
+"""An Apache Kafka broker in a cluster whose metadata Penstock leads.
+
+It registers, copies the metadata log as it would from Apache's controller, leads partitions and
+coordinates groups beside a Penstock broker. Clients see one cluster.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.oracle.nodes import ApacheNode, Node, PenstockNode
+
+pytestmark = pytest.mark.java
+
+PARTITIONS = 8
+RECORDS = 2000
+SECONDS_MAX = 60
+
+
+class ApacheBroker(ApacheNode):
+    """A broker without a controller of its own."""
+
+    def __init__(self, directory: Path, quorum: Node) -> None:
+        super().__init__(directory)
+        self._quorum = quorum
+        found = re.search(r"^cluster.id=(.+)$", _meta(quorum), re.MULTILINE)
+        assert found is not None
+        self.cluster_id = found[1]
+
+    def properties(self) -> dict[str, str]:
+        return {
+            **super().properties(),
+            "process.roles": "broker",
+            "node.id": "2",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._quorum.controller_port}",
+        }
+
+
+def _meta(node: Node) -> str:
+    return (node.data / "meta.properties").read_text()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, Node]]:
+    """Penstock, broker and controller, and an Apache broker that has joined it."""
+    root = tmp_path_factory.mktemp("cluster")
+    # What does not hear from the other for so long fences it; seconds make the tests quick.
+    quorum = PenstockNode(root / "penstock", config={"broker.session.timeout.ms": "4000"})
+    with quorum, ApacheBroker(root / "apache", quorum) as broker:
+        _until(lambda: len(_brokers(quorum)) == 2, "the broker joins")
+        yield quorum, broker
+
+
+def test_topics_are_spread_over_both_and_clients_see_one_cluster(
+    cluster: tuple[Node, Node],
+) -> None:
+    for asked in cluster:
+        topic = f"asked-{asked.port}"
+        _create(asked, topic)
+        leaders = Counter(_leaders(cluster[0], topic).values())
+        assert leaders == {1: PARTITIONS // 2, 2: PARTITIONS // 2}
+        _write(asked, topic)
+        assert _read(asked, topic) == {b"%d" % number: 1 for number in range(RECORDS)}
+
+
+def test_both_coordinate_groups(cluster: tuple[Node, Node]) -> None:
+    _create(cluster[0], "grouped")
+    _write(cluster[0], "grouped")
+    coordinators = set()
+    for number in range(20):
+        group = f"group-{number}"
+        described = AdminClient({"bootstrap.servers": cluster[1].bootstrap})
+        found = described.describe_consumer_groups([group])[group].result(SECONDS_MAX)
+        coordinators.add(found.coordinator.id)
+    assert coordinators == {1, 2}
+    assert sum(_read(cluster[1], "grouped", group="group-1").values()) == RECORDS
+
+
+def test_when_the_penstock_node_comes_back_the_apache_broker_goes_on(
+    cluster: tuple[Node, Node],
+) -> None:
+    quorum, broker = cluster
+    _create(quorum, "lasting")
+    quorum.kill()
+    quorum.start()
+    _until(lambda: len(_brokers(quorum)) == 2, "both are known again")
+    _write(broker, "lasting")
+    assert sum(_read(quorum, "lasting").values()) == RECORDS
+    _create(broker, "created-after")
+    assert set(_leaders(quorum, "created-after").values()) == {1, 2}
+
+
+def test_a_broker_that_died_leads_nothing_until_it_is_back(cluster: tuple[Node, Node]) -> None:
+    quorum, broker = cluster
+    _create(quorum, "orphans")
+    broker.kill()
+    _until(lambda: 2 not in _leaders(quorum, "orphans").values(), "the dead one is fenced")
+    assert Counter(_leaders(quorum, "orphans").values())[1] == PARTITIONS // 2
+    broker.start()
+    _until(
+        lambda: Counter(_leaders(quorum, "orphans").values())[2] == PARTITIONS // 2,
+        "it leads again",
+    )
+
+
+# -- clients ------------------------------------------------------------------------------------
+
+
+def _brokers(node: Node) -> set[int]:
+    return set(AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=10).brokers)
+
+
+def _leaders(node: Node, topic: str) -> dict[int, int]:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    found = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    return {number: partition.leader for number, partition in found.items()}
+
+
+def _create(node: Node, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(SECONDS_MAX)
+    _until(lambda: len(_leaders(node, topic)) == PARTITIONS, f"{topic} is known")
+
+
+def _write(node: Node, topic: str) -> None:
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True})
+    for number in range(RECORDS):
+        producer.produce(
+            topic,
+            b"%d" % number,
+            key=b"%d" % number,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+    assert producer.flush(SECONDS_MAX) == 0
+    assert failures == []
+
+
+def _read(node: Node, topic: str, group: str = "readers") -> Counter[bytes]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": node.bootstrap,
+            "group.id": f"{group}",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    found: Counter[bytes] = Counter()
+    deadline = time.monotonic() + SECONDS_MAX
+    while sum(found.values()) < RECORDS and time.monotonic() < deadline:
+        found.update(each.value() for each in consumer.consume(500, 1) if each.error() is None)
+    consumer.close()
+    return found
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, f"not in {SECONDS_MAX} s: {what}"
+        time.sleep(0.2)
