@@ -131,7 +131,6 @@ class _Transaction:
         self._order = order
         self._slot = slot
         self._errors: list[KafkaError] = []
-        self._undelivered: list[KafkaError] = []
         self._stuck = False
         self._found: set[str | None] = set()
         self.topic = order.topic or order.home
@@ -142,7 +141,8 @@ class _Transaction:
                 **order.producer,
                 "transactional.id": f"{order.group}:{slot}",
                 "error_cb": self._errors.append,
-                "on_delivery": _collector(self._undelivered),
+                # A record that is not delivered fails the transaction, which tells why. To be
+                # called for each one that is would cost a tenth of the whole.
                 "delivery.report.only.error": True,
             }
         )
@@ -164,15 +164,24 @@ class _Transaction:
 
     def write(self, batches: Iterable[RecordBatch]) -> int:
         """Write all rows and the marker, and commit both. How many rows it were."""
-        order = self._order
         self._producer.begin_transaction()
         count = 0
         for batch in batches:
-            self._send(batch)
+            try:
+                self._send(batch)
+            except KafkaException as refusal:
+                if error_of(refusal).code() == KafkaError._STATE:
+                    self._mark()  # what failed the transaction is told by whoever asks next
+                raise
             self._producer.poll(0)
-            if self._undelivered:
-                raise KafkaException(self._undelivered[0])
             count += batch.num_rows
+        self._mark()
+        self._call(self._producer.commit_transaction, COMMIT_SECONDS_MAX)
+        return count
+
+    def _mark(self) -> None:
+        """Make the marker part of the transaction."""
+        order = self._order
         marker = Marker(order.writer, order.slots, order.batch + 1)
         place = place_of(order.home, self._slot, marker)
         membership = self._markers.membership
@@ -182,8 +191,6 @@ class _Transaction:
             ),
             COMMIT_SECONDS_MAX,
         )
-        self._call(self._producer.commit_transaction, COMMIT_SECONDS_MAX)
-        return count
 
     def _send(self, batch: RecordBatch) -> None:
         names = batch.schema.names
@@ -237,9 +244,7 @@ class _Transaction:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
 
     def cause(self, error: KafkaError) -> KafkaError:
-        """The error that tells most: why records were refused, or why nobody answered."""
-        if self._undelivered and error.code() != KafkaError._FENCED:
-            return self._undelivered[0]
+        """The error that tells most: nobody answers whom the cluster does not recognise."""
         if error.code() == KafkaError._TIMED_OUT:
             for each in self._errors:
                 if each.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
@@ -292,16 +297,6 @@ class _Transaction:
         if faults:
             raise faults[0]
         return answers[0]
-
-
-def _collector(errors: list[KafkaError]) -> Callable[[KafkaError | None, object], None]:
-    """Puts errors of deliveries into a list, and holds on to nothing else: clients are freed."""
-
-    def collect(error: KafkaError | None, _message: object) -> None:
-        if error is not None:
-            errors.append(error)
-
-    return collect
 
 
 def reports(order: Order, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
