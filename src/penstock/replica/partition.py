@@ -15,6 +15,7 @@ from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId, TopicPartition
 from penstock.model.invariants import invariant
 from penstock.records.batch import (
+    HEAD,
     TRANSACTIONAL,
     BatchHead,
     Fields,
@@ -270,10 +271,12 @@ class Partition:
             return refused
         if len(batch) > self.log.config.message_max_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
-        head = read_head(batch)
-        producer = self.log.producers.by_id.get(head.producer_id)
-        if producer is not None and head.producer_epoch < producer.epoch:
-            return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+        head: Fields = HEAD.unpack_from(batch)
+        _, _, _, _, _, _, _, _, _, producer_id, epoch, _, _ = head
+        if producer_id >= 0:
+            producer = self.log.producers.by_id.get(producer_id)
+            if producer is not None and epoch < producer.epoch:
+                return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         return self._write(memoryview(batch), head, now, -1)
 
     def _may_append_own(self) -> Refused | None:

@@ -29,6 +29,8 @@ _NOT_FOUND_SINCE = 9
 
 DEFAULT_RETENTION = -1
 
+_new = tuple.__new__  # a named tuple's own constructor is Python
+
 
 class Entry(NamedTuple):
     """One offset of a request, of a partition that exists, with its place in the response."""
@@ -58,7 +60,7 @@ def answers_for(
         elif asked.partition_index not in topic.partitions:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            entries.append(Entry(topic.name, topic_id, asked, answer))
+            entries.append(_new(Entry, (topic.name, topic_id, asked, answer)))
     return answers
 
 
@@ -108,8 +110,8 @@ def commit_offsets(
         if not metadata and not is_old and topic_id != ZERO_UUID:
             partition, offset = asked.partition_index, asked.committed_offset
             epoch = asked.committed_leader_epoch
-            record = OffsetRecord(group_id, topic, partition, offset, epoch, now, topic_id)
-            out.records.append(record)
+            fields = group_id, topic, partition, offset, epoch, now, topic_id
+            out.records.append(_new(OffsetRecord, fields))
             continue
         out.record(
             OffsetCommitKey(group=group_id, topic=topic, partition=asked.partition_index),

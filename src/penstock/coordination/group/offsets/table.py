@@ -99,9 +99,6 @@ class OffsetTable:
         """A commit outside of transactions counts at once."""
         if self._open and self.is_pending(group, topic, partition):
             self._outdate(group, topic, partition, None)
-        self._put(group, topic, partition, packed)
-
-    def _put(self, group: str, topic: str, partition: int, packed: Packed) -> None:
         self.partitions(group, topic)[partition] = packed
 
     def partitions(self, group: str, topic: str) -> dict[int, Packed]:
@@ -149,7 +146,8 @@ class OffsetTable:
             self._close(producer_id, key)
             if is_commit and packed is not None:
                 self._outdate(*key, record_offset)
-                self._put(*key, packed)
+                group, topic, partition = key
+                self.partitions(group, topic)[partition] = packed
 
     def _close(self, producer_id: int, key: Key) -> None:
         group, topic, partition = key
