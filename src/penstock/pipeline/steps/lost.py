@@ -22,23 +22,29 @@ REASON = "_reason"
 def without_bad(context: Context, name: str, view: View, rows: DataFrame, place: Place) -> View:
     """The rows that have no reason against them; the others leave the view as the policy says."""
     policy = context.pipeline.on_error.policy
-    # A condition that is not deterministic stays where it is: pushed down to the source, all that
-    # lies between would be computed twice, once for the condition and once for the columns.
-    stays = F.rand(0) >= 0
     is_bad = F.col(REASON).isNotNull()
     errors = view.errors
     if policy == "dlq":
         _need_origin(rows, place)
-        bad = rows.where(is_bad & stays)
+        bad = rows.where(_here(is_bad))
         errors += (bad.select(F.col(REASON).alias("reason"), ORIGIN),)
-        good = rows.where(~is_bad & stays)
+        good = rows.where(_here(~is_bad))
     elif policy == "drop":
         counted = rows.observe(f"{OBSERVED}_{name}", F.count_if(is_bad).alias("bad"))
-        good = counted.where(~is_bad & stays)
+        good = counted.where(_here(~is_bad))
     else:
         complaint = F.raise_error(_complaint(rows))
-        good = rows.where(F.when(~is_bad & stays, True).otherwise(complaint))
+        good = rows.where(F.when(_here(~is_bad), True).otherwise(complaint))
     return replace(view, rows=good.drop(REASON), errors=errors)
+
+
+def _here(condition: Column) -> Column:
+    """The condition, evaluated where it stands.
+
+    Pushed down to the source, all that lies between would be computed twice, for the condition and
+    for the columns; what is not deterministic is not pushed.
+    """
+    return F.when(F.rand(0) >= 0, condition)
 
 
 def _need_origin(rows: DataFrame, place: Place) -> None:
