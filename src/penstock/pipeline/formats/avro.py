@@ -41,29 +41,34 @@ RESOLVED_TYPE = "value binary, reason string"
 def decode_avro(context: Context, raw: Column, form: Format, subject: str) -> Decoded:
     """One datum per value."""
     reader = avro_schema(context, form, subject)
-    fault = f.lit(None).cast("string")
+    kind = _spark_type(context, reader)
+    options = {"mode": "PERMISSIVE"}
+    if isinstance(kind, StructType):
+        options["avroSchema"] = _with_witness(reader)
+    fault: Column = f.lit(None).cast("string")
     payload = raw
     if form.registry:
         resolved = _resolver(form.registry, reader)(raw)
         payload, fault = resolved["value"], resolved["reason"]
     elif form.framed:
         payload, fault = unframe(raw)
-    kind = _spark_type(context, reader)
-    if not isinstance(kind, StructType):
-        value = from_avro(payload, reader, {"mode": "PERMISSIVE"})
-        unread = value.isNull() & f.lit(not _is_nullable(reader))
-    else:
-        options = {"mode": "PERMISSIVE", "avroSchema": _with_witness(reader)}
-        value = from_avro(payload, reader, options)
-        unread = value.getField(WITNESS).isNull()
-    reason = f.when(raw.isNotNull(), f.coalesce(fault, f.when(unread, _unfit(payload))))
-    return Decoded(value, reason, kind)
-
-
-def _unfit(payload: Column) -> Column:
-    return f.when(f.octet_length(payload) == 0, "it is empty").otherwise(
-        "it is not Avro of this schema"
+    # The payload and its fault come along: a Python worker is asked for them once.
+    parsed = f.struct(
+        from_avro(payload, reader, options).alias("value"),
+        fault.alias("fault"),
+        (f.octet_length(payload) == 0).alias("empty"),
     )
+
+    def reason(parsed: Column) -> Column:
+        value = parsed["value"]
+        if isinstance(kind, StructType):
+            unread = value.getField(WITNESS).isNull()
+        else:
+            unread = value.isNull() & f.lit(not _is_nullable(reader))
+        unfit = f.when(parsed["empty"], "it is empty").otherwise("it is not Avro of this schema")
+        return f.when(raw.isNotNull(), f.coalesce(parsed["fault"], f.when(unread, unfit)))
+
+    return Decoded(parsed, lambda parsed: parsed["value"], reason, kind)
 
 
 def encode_avro(context: Context, payload: DataFrame, form: Format, subject: str) -> Column:

@@ -34,7 +34,7 @@ def decode(context: Context, raw: Column, form: Format, subject: str = "") -> De
 
     payload, fault = unframe(raw)
     plain = _decode_plain(context, payload, form)
-    return replace(plain, reason=f.coalesce(fault, plain.reason))
+    return replace(plain, reason_of=lambda parsed: f.coalesce(fault, plain.reason_of(parsed)))
 
 
 def _decode_plain(context: Context, raw: Column, form: Format) -> Decoded:

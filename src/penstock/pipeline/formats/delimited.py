@@ -8,7 +8,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.pipeline.context import Context
 from penstock.pipeline.formats import fields
-from penstock.pipeline.formats.decoded import Decoded
+from penstock.pipeline.formats.decoded import Decoded, itself
 from penstock.pipeline.formats.schema import columns_of
 from penstock.pipeline.formats.text import NOT_TEXT
 from penstock.pipeline.spec.formats import Format
@@ -18,15 +18,22 @@ def decode_csv(context: Context, raw: Column, form: Format) -> Decoded:
     """One line per value; it has exactly the columns of the schema."""
     columns = columns_of(context, form)
     text = raw.cast("string")
-    value = _parse(text, fields.nullable(columns), form)
-    reason = (
+    return Decoded(
+        _parse(text, fields.nullable(columns), form),
+        itself,
+        lambda value: _reason(raw, text, value, columns, form),
+        columns,
+    )
+
+
+def _reason(raw: Column, text: Column, value: Column, columns: StructType, form: Format) -> Column:
+    return (
         f.when(raw.isNull(), None)
         .when(~f.is_valid_utf8(text), NOT_TEXT)
         .when(f.trim(text) == "", "it is empty")
         .when(value.getField(fields.CORRUPT).isNotNull(), _blame(text, value, columns, form))
         .otherwise(fields.missing_field(value, columns))
     )
-    return Decoded(value, reason, columns)
 
 
 def _parse(text: Column, columns: StructType, form: Format) -> Column:

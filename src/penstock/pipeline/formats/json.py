@@ -8,7 +8,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.pipeline.context import Context
 from penstock.pipeline.formats import fields
-from penstock.pipeline.formats.decoded import Decoded
+from penstock.pipeline.formats.decoded import Decoded, itself
 from penstock.pipeline.formats.schema import columns_of
 from penstock.pipeline.formats.text import NOT_TEXT
 from penstock.pipeline.spec.formats import Format
@@ -22,9 +22,17 @@ def decode_json(context: Context, raw: Column, form: Format) -> Decoded:
     text = raw.cast("string")
     wide = StructType([*fields.nullable(columns), StructField(fields.CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": fields.CORRUPT}
-    value = f.from_json(text, wide, options)
+    return Decoded(
+        f.from_json(text, wide, options),
+        itself,
+        lambda value: _reason(raw, text, value, columns),
+        columns,
+    )
+
+
+def _reason(raw: Column, text: Column, value: Column, columns: StructType) -> Column:
     bare = f.btrim(text, f.lit(" \t\r\n"))
-    reason = (
+    return (
         f.when(raw.isNull(), None)
         .when(~f.is_valid_utf8(text), NOT_TEXT)
         .when(value.isNull(), "it is empty")
@@ -34,7 +42,6 @@ def decode_json(context: Context, raw: Column, form: Format) -> Decoded:
         .when(value.getField(fields.CORRUPT).isNotNull(), _blame(text, value, columns))
         .otherwise(fields.missing_field(value, columns))
     )
-    return Decoded(value, reason, columns)
 
 
 def _is_sequence(text: Column) -> Column:

@@ -85,7 +85,12 @@ def decode_protobuf(context: Context, raw: Column, form: Format, subject: str) -
     if framed:
         payload, fault = unframe(raw)
     parsed = _parser(files, message.full_name, columns, framed)(payload)
-    return Decoded(parsed["value"], f.coalesce(fault, parsed["reason"]), columns)
+    return Decoded(
+        parsed,
+        lambda parsed: parsed["value"],
+        lambda parsed: f.coalesce(fault, parsed["reason"]),
+        columns,
+    )
 
 
 def spark_type(message: Descriptor, form: Format, above: tuple[str, ...] = ()) -> StructType:

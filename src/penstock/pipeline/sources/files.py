@@ -63,7 +63,8 @@ def _view(context: Context, name: str, spec: FileSource, lines: DataFrame) -> Vi
     value = decode(context, f.col("value"), spec.format)
     if spec.format.header:
         other = f.when(f.col("_line") == 1, "the header names other columns than the schema")
-        value = replace(value, reason=f.coalesce(other, value.reason))
+        given = value.reason_of
+        value = replace(value, reason_of=lambda parsed: f.coalesce(other, given(parsed)))
     kept = {"_file": f.col("_file"), "_line": f.col("_line")}
     return take_in(context, name, raw, {"": value}, kept, spec)
 

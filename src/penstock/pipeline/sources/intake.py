@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OBSERVED = "penstock_errors"
 """The metric that counts records which could not be read: its column is `bad`."""
 
-REASON = "_reason"
+REASON, STAYS = "_reason", "_stays"
 
 
 def origin(source: str, **known: Column) -> Column:
@@ -51,11 +51,20 @@ def take_in(
     """
     from pyspark.sql import functions as f
 
-    read = raw.select(
-        *(each.value.alias(_hidden(column)) for column, each in decoded.items()),
+    parsed = raw.select(
+        "*",
+        *(each.parsed.alias(_hidden(column)) for column, each in decoded.items()),
+        f.rand(0).alias(STAYS),
+    )
+    read = parsed.select(
+        *(
+            each.value_of(f.col(_hidden(column))).alias(_hidden(column))
+            for column, each in decoded.items()
+        ),
         _reason(decoded).alias(REASON),
         *(column.alias(each) for each, column in kept.items()),
         f.col(ORIGIN),
+        f.col(STAYS),
     )
     good, errors = _sort_out(context, name, read)
     columns = [
@@ -71,19 +80,28 @@ def _sort_out(
     """The records that could be read, and frames of those that could not, as `on_error` says."""
     from pyspark.sql import functions as f
 
-    # A condition that is not deterministic stays above the projection: pushed below it, every
-    # record would be parsed twice, once for the condition and once for its columns.
-    stays = f.rand(0) >= 0
-    good = f.col(REASON).isNull() & stays
+    good = _above_the_parsing(f.col(REASON).isNull())
     policy = context.pipeline.on_error.policy
     if policy == "dlq":
-        bad = read.where(f.col(REASON).isNotNull() & stays)
+        bad = read.where(_above_the_parsing(f.col(REASON).isNotNull()))
         counted = bad.observe(_metric(context, name), f.count(f.lit(1)).alias("bad"))
         return read.where(good), (counted.select(f.col(REASON).alias("reason"), ORIGIN),)
     if policy == "drop":
         count = f.count_if(f.col(REASON).isNotNull()).alias("bad")
         return read.observe(_metric(context, name), count).where(good), ()
     return read.where(f.when(good, True).otherwise(f.raise_error(_complaint()))), ()
+
+
+def _above_the_parsing(condition: Column) -> Column:
+    """The same condition, which Spark leaves above the parsing.
+
+    Pushed below it, every record would be parsed twice: for the condition, and for its columns.
+    Spark pushes nothing through a projection that has something random in it, and the condition
+    asks for that, lest it be left out.
+    """
+    from pyspark.sql import functions as f
+
+    return f.when(f.col(STAYS) >= 0, condition)
 
 
 def _columns(
@@ -120,10 +138,10 @@ def _reason(decoded: Mapping[str, Decoded]) -> Column:
     """What is wrong with a record: the first of what is wrong with its parts."""
     from pyspark.sql import functions as f
 
-    found = [
-        each.reason if not column else f.concat(f.lit(f"{column.lstrip('_')}: "), each.reason)
-        for column, each in decoded.items()
-    ]
+    found = []
+    for column, each in decoded.items():
+        reason = each.reason_of(f.col(_hidden(column)))
+        found.append(f.concat(f.lit(f"{column.lstrip('_')}: "), reason) if column else reason)
     return f.coalesce(*found)
 
 
