@@ -48,6 +48,14 @@ if TYPE_CHECKING:
 
 NEVER = Millis(1 << 62)
 
+EPOCH_MAX = (1 << 31) - 2
+"""Of any epoch that is believed: the next one must still fit into its 32 bits."""
+
+EPOCH_LEAP_MAX = 1 << 20
+"""How far ahead of this node a request may claim to be. Elections take longer than a second, so no
+cluster is ever so far ahead; and who really is that late hears it from those whom it asks itself.
+Without a bound, one request from a stranger would use up all epochs that there are."""
+
 
 class LogView(Protocol):
     """What the machine reads of the log."""
@@ -100,7 +108,10 @@ class Raft:
         """Where the leader change of this node's own epoch stands."""
         self.progress: Progress | None = None
         """Of the others, while this node leads."""
-        self._epoch_is_led = current and stored.leader != NO_NODE
+        # A record of this epoch proves that somebody leads it, even if the vote was lost.
+        self._epoch_is_led = (current and stored.leader != NO_NODE) or (
+            log.last_epoch == self.epoch > 0
+        )
         self._synced_end = log.end
         self._ballot = Ballot(own.id)
         self._defeats = 0
@@ -108,6 +119,7 @@ class Raft:
         self._loyal = False  # whether this epoch's leader has answered a fetch and not left
         self._role_due = NEVER
         self._fetch_due = NEVER
+        self._fetch_asked: Fetch | None = None  # the newest: answers to others are only heard
         self._ask_due = NEVER  # to tell, or to ask, voters again who did not answer
 
     # -- time -----------------------------------------------------------------------------------
@@ -199,6 +211,9 @@ class Raft:
         effects = self._learn(reply.epoch, reply.leader, now, chance)
         if not self._asks(ask):
             return effects
+        if reply.error is not ErrorCode.NONE:
+            # It neither granted nor refused: it could not tell, or was not the one who was meant.
+            return effects + self.lost(voter, ask, now, chance)
         self._ballot.take(voter, reply.granted)
         return effects + self._count(now, chance)
 
@@ -235,6 +250,8 @@ class Raft:
         """Another node wants to lead, or (`pre`) to know whether it could."""
         if ask.epoch < self.epoch:
             return VoteReply(self.epoch, self.leader, error=ErrorCode.FENCED_LEADER_EPOCH), []
+        if not self._is_credible(ask.epoch):
+            return VoteReply(self.epoch, self.leader, error=ErrorCode.INVALID_REQUEST), []
         effects = self._learn(ask.epoch, NO_NODE, now, chance)
         granted = self._grants(ask)
         if granted and not ask.pre and self.voted.id == NO_NODE:
@@ -315,6 +332,9 @@ class Raft:
         refusal = self.refuse(ask.epoch)
         if refusal is not ErrorCode.NONE:
             return FetchReply(self.epoch, self.leader, error=refusal), []
+        if ask.replica.id == self.node:
+            # Another node with this one's id: what it has must not pass for what is durable here.
+            return FetchReply(self.epoch, self.leader, error=ErrorCode.INVALID_REQUEST), []
         assert self.progress is not None
         reply = FetchReply(self.epoch, self.leader, self.high_watermark)
         start = self.log.start
@@ -325,7 +345,8 @@ class Raft:
         parted = self._parted(ask.log)
         if parted is not None:
             return reply._replace(diverging=parted), []
-        self.progress.fetched(ask.replica, ask.log.end, self.log.end, now)
+        if ask.replica.id != NO_NODE:  # a consumer that looks around copies nothing
+            self.progress.fetched(ask.replica, ask.log.end, self.log.end, now)
         effects = self._advance()
         return reply._replace(high_watermark=self.high_watermark), effects
 
@@ -352,7 +373,7 @@ class Raft:
         if self.role is Role.LEADER and self.progress is not None:
             self.progress.fetched(self.own, end, self.log.end, now)
             return self._advance()
-        return self._fetch() if self.role is Role.FOLLOWER else []
+        return self._fetch() if self.role in (Role.FOLLOWER, Role.UNATTACHED) else []
 
     def _advance(self) -> list[Effect]:
         assert self.progress is not None
@@ -372,6 +393,8 @@ class Raft:
         """Somebody leads."""
         if ask.epoch < self.epoch:
             return EpochReply(self.epoch, self.leader, ErrorCode.FENCED_LEADER_EPOCH), []
+        if not self._is_credible(ask.epoch):
+            return EpochReply(self.epoch, self.leader, ErrorCode.INVALID_REQUEST), []
         self._missed = NO_NODE  # it speaks for itself
         effects = self._learn(ask.epoch, ask.leader, now, chance)
         wrong = self.leader != ask.leader
@@ -384,6 +407,8 @@ class Raft:
         """The leader leaves: stand as soon as one's place among the successors says."""
         if ask.epoch < self.epoch:
             return EpochReply(self.epoch, self.leader, ErrorCode.FENCED_LEADER_EPOCH), []
+        if not self._is_credible(ask.epoch):
+            return EpochReply(self.epoch, self.leader, ErrorCode.INVALID_REQUEST), []
         effects = self._learn(ask.epoch, ask.leader, now, chance)
         if self.role is Role.FOLLOWER and self.leader == ask.leader:
             self._loyal = False
@@ -402,8 +427,10 @@ class Raft:
     ) -> list[Effect]:
         """Records, or where to look for them. `sender` is NO_NODE if anybody was asked."""
         effects = self._learn(reply.epoch, reply.leader, now, chance)
-        if any(isinstance(effect, Send) for effect in effects):
-            return effects  # on to another leader
+        if ask is not self._fetch_asked or any(isinstance(effect, Send) for effect in effects):
+            # Another fetch is under way, perhaps to another leader. Answering each with the next
+            # would keep all of them going for ever.
+            return effects
         current = sender == self.leader and ask.epoch == reply.epoch == self.epoch
         if self.role is not Role.FOLLOWER or reply.error is not ErrorCode.NONE or not current:
             if self.role in (Role.FOLLOWER, Role.UNATTACHED):
@@ -419,6 +446,7 @@ class Raft:
         if reply.diverging is not None:
             return self._go_back(reply.diverging)
         if reply.snapshot is not None:
+            self._check_kept(reply.snapshot.end)
             return [TakeSnapshot(self.leader, reply.snapshot)]
         committed: list[Effect] = []
         # What comes with this reply is not durable here yet: it counts when the next one is.
@@ -431,12 +459,17 @@ class Raft:
 
     def _go_back(self, leaders: Position) -> list[Effect]:
         end = min(self.log.end_of(leaders.epoch).end, leaders.end)
-        invariant(
-            end >= self.high_watermark,
-            f"the leader of epoch {self.epoch} lacks what was committed: its log ends at {end} "
-            f"where ours is committed up to {self.high_watermark}",
-        )
+        self._check_kept(end)
         return [Truncate(end)]
+
+    def _check_kept(self, end: int) -> None:
+        """What is committed stays: a snapshot is, even if this node has not heard of more yet."""
+        committed = max(self.high_watermark, self.log.snapshot.end)
+        invariant(
+            end >= committed,
+            f"the leader of epoch {self.epoch} lacks what was committed: its log ends at {end} "
+            f"where ours is committed up to {committed}",
+        )
 
     def log_replaced(self) -> list[Effect]:
         """The log was truncated, or begun anew behind a snapshot, durably: go on fetching."""
@@ -455,17 +488,16 @@ class Raft:
 
     def _fetch(self) -> list[Effect]:
         self._fetch_due = NEVER
-        if self.role is Role.UNATTACHED:
-            to: int = NO_NODE
-        elif self.role is Role.FOLLOWER and self._synced_end == self.log.end:
-            to = self.leader
-        else:
+        if self.role not in (Role.FOLLOWER, Role.UNATTACHED) or self._synced_end != self.log.end:
             return []  # `synced` comes back to this
-        return [Send(to, Fetch(self.epoch, self.own, self.position, self.high_watermark))]
+        # Even who is asked without being known to lead may do so, and count this node.
+        to = self.leader if self.role is Role.FOLLOWER else NO_NODE
+        self._fetch_asked = Fetch(self.epoch, self.own, self.position, self.high_watermark)
+        return [Send(to, self._fetch_asked)]
 
     def lost(self, to: int, ask: Ask, now: Millis, chance: Chance) -> list[Effect]:
         """A node could not be asked, or did not answer."""
-        if isinstance(ask, Fetch) and self.role in (Role.FOLLOWER, Role.UNATTACHED):
+        if ask is self._fetch_asked:
             self._fetch_due = Millis(now + self._retry(chance))
         elif isinstance(ask, Vote) and self._asks(ask):
             self._ballot.miss(to)
@@ -492,10 +524,14 @@ class Raft:
         if self.progress is not None:
             self.progress.set_voters(voters)
 
+    def _is_credible(self, epoch: int) -> bool:
+        """Whether a request may speak of `epoch`: anybody who reaches this node can send one."""
+        return epoch <= min(self.epoch + EPOCH_LEAP_MAX, EPOCH_MAX)
+
     def _learn(self, epoch: int, leader: int, now: Millis, chance: Chance) -> list[Effect]:
         """Somebody spoke of an epoch, and perhaps of who leads it."""
         effects: list[Effect] = []
-        if epoch > self.epoch:
+        if EPOCH_MAX >= epoch > self.epoch:
             self._become(Event.NEWER_EPOCH)
             self.epoch = epoch
             self.leader = NO_NODE

@@ -118,7 +118,9 @@ def asked(raft: Raft, *, pre: bool) -> Vote:
 
 
 def fetched(raft: Raft, reply: FetchReply, ask: Fetch | None = None) -> list[Effect]:
-    ask = ask or Fetch(raft.epoch, raft.own, raft.position, raft.high_watermark)
+    """The newest fetch is answered, or another one."""
+    ask = ask or raft._fetch_asked
+    assert ask is not None
     return raft.on_fetch_reply(2, ask, reply, T0, LOW)
 
 
@@ -259,6 +261,52 @@ def test_a_vote_goes_only_to_a_log_that_lacks_nothing(
     assert states[-1] == ElectionState(5, -1, 2 if granted else -1)
 
 
+@pytest.mark.parametrize("epoch", [5 + (1 << 20) + 1, (1 << 31) - 1])
+def test_a_request_cannot_use_up_the_epochs(epoch: int) -> None:
+    raft = started(make(stored=ElectionState(5)))
+    vote, effects = raft.on_vote(Vote(epoch, Replica(9), EMPTY, False), T0, LOW)
+    assert (vote.epoch, vote.error, effects) == (5, ErrorCode.INVALID_REQUEST, [])
+    begun, effects = raft.on_begin_epoch(BeginEpoch(epoch, 9), T0, LOW)
+    assert (begun.error, effects) == (ErrorCode.INVALID_REQUEST, [])
+    ended, effects = raft.on_end_epoch(EndEpoch(epoch, 9, ()), T0, LOW)
+    assert (ended.error, effects) == (ErrorCode.INVALID_REQUEST, [])
+    assert raft.epoch == 5
+
+
+def test_who_was_away_for_a_million_epochs_hears_it_from_whom_it_asks() -> None:
+    raft = started(make())
+    raft.tick(T0, LOW)
+    assert raft._fetch_asked is not None
+    raft.on_fetch_reply(NO_NODE, raft._fetch_asked, FetchReply(1 << 25, 2), T0, LOW)
+    assert (raft.epoch, raft.leader) == (1 << 25, 2)
+
+
+def test_an_epoch_after_which_there_is_none_is_not_believed_of_anybody() -> None:
+    raft = started(make())
+    raft.tick(T0, LOW)
+    assert raft._fetch_asked is not None
+    raft.on_fetch_reply(NO_NODE, raft._fetch_asked, FetchReply((1 << 31) - 1, 2), T0, LOW)
+    assert (raft.epoch, raft.leader) == (0, NO_NODE)
+
+
+def test_an_answer_with_an_error_is_no_refusal() -> None:
+    raft = started(make())
+    now = Millis(T0 + 1000)
+    raft.tick(now, LOW)
+    for voter in (2, 3):
+        reply = VoteReply(-1, error=ErrorCode.INVALID_VOTER_KEY)
+        raft.on_vote_reply(voter, asked(raft, pre=True), reply, now, LOW)
+    assert raft.role is Role.PROSPECTIVE
+    again = sent(raft.tick(Millis(now + 20), LOW))
+    assert again == [(2, asked(raft, pre=True)), (3, asked(raft, pre=True))]
+
+
+def test_an_epoch_with_a_record_in_the_log_has_a_leader_even_if_the_vote_was_lost() -> None:
+    raft = started(make(log=Log([Position(7, 9)])))
+    assert not raft.on_vote(Vote(7, Replica(2), Position(7, 9), False), T0, LOW)[0].granted
+    assert raft.on_vote(Vote(8, Replica(2), Position(7, 9), False), T0, LOW)[0].granted
+
+
 def test_one_vote_per_epoch_and_the_same_answer_when_asked_again() -> None:
     raft = started(make())
     ask = Vote(5, Replica(2), EMPTY, False)
@@ -331,6 +379,22 @@ def test_an_observer_counts_for_nothing() -> None:
     raft = leader()
     raft.synced(1, T0)
     assert raft.on_fetch(Fetch(1, Replica(9), Position(1, 1), -1), T0)[1] == []
+
+
+def test_another_node_with_the_leaders_id_does_not_make_its_log_durable() -> None:
+    raft = leader()
+    raft.on_fetch(Fetch(1, Replica(2), Position(1, 1), -1), T0)
+    reply, effects = raft.on_fetch(Fetch(1, Replica(1), Position(1, 1), -1), T0)
+    assert (reply.error, effects) == (ErrorCode.INVALID_REQUEST, [])
+    assert raft.high_watermark == -1
+
+
+def test_a_consumer_that_reads_the_log_is_no_observer() -> None:
+    raft = leader()
+    reply, _ = raft.on_fetch(Fetch(1, Replica(NO_NODE), EMPTY, -1), T0)
+    assert reply.error is ErrorCode.NONE
+    assert raft.progress is not None
+    assert {replica.id for replica in raft.progress.copies} == {1, 2, 3}
 
 
 @pytest.mark.parametrize(
@@ -450,11 +514,45 @@ def test_a_follower_takes_a_snapshot_when_it_is_told_to() -> None:
     assert fetched(follower(), FetchReply(3, 2, 20, snapshot=wanted)) == [TakeSnapshot(2, wanted)]
 
 
-def test_an_answer_to_an_older_position_is_not_taken() -> None:
+def test_only_the_newest_fetch_is_followed_by_the_next() -> None:
     raft = follower(Log([Position(3, 5)]))
-    old = Fetch(3, raft.own, Position(3, 4), -1)
-    effects = fetched(raft, FetchReply(3, 2, 5, b"record 4 again"), old)
-    assert sent(effects) == [(2, Fetch(3, Replica(1), Position(3, 5), -1))]
+    old = raft._fetch_asked
+    assert old is not None
+    raft.tick(Millis(T0 + 2000), LOW)
+    raft.on_begin_epoch(BeginEpoch(3, 2), T0, LOW)  # it was only late: a second fetch
+    assert fetched(raft, FetchReply(3, 2, 5, b"record 5"), old) == []
+    assert raft.lost(2, old, T0, LOW) == []
+    assert raft.due > T0 + 100, "the lost one is not sent again"
+    assert fetched(raft, FetchReply(3, 2, 5))[1:] == [Send(2, Fetch(3, raft.own, raft.position, 5))]
+
+
+def test_an_answer_to_a_log_that_has_changed_since_is_not_taken() -> None:
+    log = Log([Position(3, 5)])
+    raft = follower(log)
+    log.ends[-1] = Position(3, 4)
+    raft._synced_end = 4
+    effects = fetched(raft, FetchReply(3, 2, 5, b"record 5"))
+    assert effects == [Send(2, Fetch(3, Replica(1), Position(3, 4), -1))]
+
+
+def test_nobody_is_told_of_records_that_are_not_durable_yet_whoever_is_asked() -> None:
+    log = Log()
+    raft = follower(log)
+    fetched(raft, FetchReply(3, 2, 0, b"batch"))
+    log.ends.append(Position(3, 1))
+    raft.on_vote(Vote(4, Replica(3), EMPTY, False), T0, LOW)
+    assert raft.role is Role.UNATTACHED
+    assert sent(raft.tick(T0, LOW)) == [], "whoever leads epoch 4 would count on them"
+    assert raft.synced(1, T0) == [Send(NO_NODE, Fetch(4, Replica(1), Position(3, 1), 0))]
+
+
+def test_what_a_snapshot_holds_is_committed_even_if_nobody_has_said_so_since_the_start() -> None:
+    kept = SnapshotId(20, 2)
+    log = Log([Position(2, 25)], start=Position(2, 20), snapshot=kept)
+    with pytest.raises(InvariantViolated, match="lacks what was committed"):
+        fetched(follower(log), FetchReply(3, 2, 5, diverging=Position(1, 19)))
+    with pytest.raises(InvariantViolated, match="lacks what was committed"):
+        fetched(follower(log), FetchReply(3, 2, 5, snapshot=SnapshotId(19, 2)))
 
 
 def test_the_first_successor_stands_at_once_when_the_leader_leaves() -> None:
