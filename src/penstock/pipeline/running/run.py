@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.assembly import SINKS, SOURCES, STEPS, assemble
@@ -34,7 +35,7 @@ from penstock.pipeline.running.status import (
 )
 from penstock.pipeline.running.watch import Listener, Watch
 from penstock.pipeline.spark.session import open_session
-from penstock.pipeline.spec.model import Pipeline
+from penstock.pipeline.spec.model import Pipeline, Trigger
 from penstock.pipeline.spec.needs import needs_of, python_files
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ def run_pipeline(
     `session` that is given is used and left open. `listener` is told the status after each batch
     and each second. Whatever goes wrong is raised as a `Problem`.
     """
+    if once:
+        # Sources that find their own end must know that there is one.
+        pipeline = replace(pipeline, trigger=Trigger(available_now=True))
     claim = Claim(pipeline)
     watch = Watch(pipeline, claim.entry, listener)
     stop = stop or Stop()

@@ -84,8 +84,8 @@ def _sort_out(
     policy = context.pipeline.on_error.policy
     if policy == "dlq":
         bad = read.where(_above_the_parsing(f.col(REASON).isNotNull()))
-        counted = bad.observe(_metric(context, name), f.count(f.lit(1)).alias("bad"))
-        return read.where(good), (counted.select(f.col(REASON).alias("reason"), ORIGIN),)
+        # Counted by the query that writes them.
+        return read.where(good), (bad.select(f.col(REASON).alias("reason"), ORIGIN),)
     if policy == "drop":
         count = f.count_if(f.col(REASON).isNotNull()).alias("bad")
         return read.observe(_metric(context, name), count).where(good), ()

@@ -110,7 +110,10 @@ def _start_java(java: Java, chosen: Mapping[str, str], log: Path) -> None:
     with open(log, "ab") as output:
         since = output.tell()
         try:
-            gateway = launch_gateway(launch, {"stderr": output})  # type: ignore[no-untyped-call]
+            # In a group of its own: a signal for ours must reach the driver, which lets the batch
+            # in hand finish, and not Java. When the driver is gone, Java's input ends, and so it.
+            options = {"stderr": output, "process_group": 0}
+            gateway = launch_gateway(launch, options)  # type: ignore[no-untyped-call]
         except PySparkRuntimeError:
             raise Problem(
                 f"Spark's Java does not start: {last_words(log, since) or 'it says nothing'}",
