@@ -32,6 +32,10 @@ class PeerLost(OSError):
     """The other node cannot be reached, went away, or does not speak as one of its kind."""
 
 
+class PeerTooOld(PeerLost):
+    """The other node knows no version of a request that can say what is to be said."""
+
+
 class _Waiting(NamedTuple):
     correlation_id: int
     api_key: int
@@ -61,7 +65,7 @@ class Peer:
             self._drop()
             raise PeerLost(f"{self} did not answer in {seconds_max:g} s") from None
         except ProtocolError as problem:
-            raise PeerLost(f"{self} is too old to be asked this: {problem}") from problem
+            raise PeerTooOld(f"{self} is too old to be asked this: {problem}") from problem
 
     def close(self) -> None:
         """Hang up; everybody who waits is told."""
@@ -99,9 +103,13 @@ class Peer:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 await loop.create_connection(lambda: made, self.host, self.port)
                 await made.learn_versions()
-        except (OSError, TimeoutError, ProtocolError) as problem:
+        except (OSError, TimeoutError, ProtocolError, ValueError) as problem:
+            # ValueError: where to go was told by another node, and is no name that there can be.
             made.abort()
             raise PeerLost(f"{self} cannot be reached: {problem or 'no answer'}") from problem
+        if self._closed:
+            made.abort()
+            raise PeerLost(f"the connection to {self} was closed")
         self._connection = made
         return made
 

@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
-from penstock.net.peer import Peer, PeerLost
+from penstock.net.peer import Peer, PeerLost, PeerTooOld
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.api_versions import ApiVersion, ApiVersionsResponse
 from penstock.protocol.generated.metadata import MetadataRequest, MetadataResponse
+from penstock.protocol.generated.vote import (
+    VoteRequest,
+    VoteRequestPartitionData,
+    VoteRequestTopicData,
+)
 from penstock.protocol.headers import read_request_header
 from penstock.protocol.registry import API
 
@@ -152,3 +157,34 @@ async def test_a_closed_peer_asks_nobody() -> None:
         with pytest.raises(PeerLost, match="was closed"):
             await peer.ask(MetadataRequest(), 5)
         assert asked == []
+
+
+@pytest.mark.parametrize("host", ["x" * 100 + ".example", "a\0b", ""])
+async def test_an_address_that_cannot_be_is_a_loss_like_others(host: str) -> None:
+    peer = Peer(host, 1, "test")
+    with pytest.raises(PeerLost):
+        await peer.ask(MetadataRequest(), 5)
+
+
+async def test_who_is_closed_while_it_connects_keeps_no_connection() -> None:
+    async with node() as (peer, _):
+        asking = asyncio.create_task(peer.ask(MetadataRequest(), 5))
+        await asyncio.sleep(0)
+        peer.close()
+        with pytest.raises(PeerLost, match="closed"):
+            await asking
+        assert peer._connection is None
+
+
+async def test_a_request_that_no_version_of_theirs_can_carry_is_told_apart() -> None:
+    async def old(api_key: int, version: int, correlation_id: int) -> bytes | None:
+        if api_key != ApiKey.API_VERSIONS:
+            return None
+        known = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=1)]
+        return body(correlation_id, version, ApiVersionsResponse(api_keys=known), 0)
+
+    part = VoteRequestPartitionData(pre_vote=True)
+    topic = VoteRequestTopicData(topic_name="t", partitions=[part])
+    async with node(old) as (peer, _):
+        with pytest.raises(PeerTooOld):
+            await peer.ask(VoteRequest(topics=[topic]), 5)
