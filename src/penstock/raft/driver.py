@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.metadata.levels import NO_LEVELS, SUPPORTED
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.model.invariants import invariant
+from penstock.net.peer import PeerTooOld
 from penstock.raft.batches import (
     BATCH_BYTES_MAX,
     encode_batch,
@@ -51,7 +52,9 @@ from penstock.raft.peers import NoPeers, fetch_snapshot
 from penstock.raft.roles import Role
 from penstock.raft.snapshots import (
     CorruptSnapshot,
+    Snapshot,
     SnapshotId,
+    decode_snapshot,
     encode_snapshot,
     voter_records,
     write_snapshot,
@@ -75,6 +78,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.raft")
 
 FAREWELL_SECONDS_MAX = 0.5
+
+R = TypeVar("R", VoteReply, EpochReply, FetchReply)
 
 
 class NotLeader(Exception):
@@ -105,15 +110,18 @@ class RaftDriver:
         workers: Workers,
         peers: Peers | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        *,
+        directory: bytes = ZERO_UUID,
     ) -> None:
+        """`directory` is the id of the disk that the journal lies on. Voters that the log names
+        are known by it: one that came back with an empty disk must not pass for the one it was."""
         self.journal = journal
         self.node_id = node_id
         self._clock = clock
         self._chance = chance
         self._workers = workers
         self._peers = peers or NoPeers()
-        own = journal.voters.by_id.get(node_id)
-        self.own = Replica(node_id, own.directory if own else ZERO_UUID)
+        self.own = Replica(node_id, directory)
         self._machine = Raft(
             self.own, journal.voters, journal.read_election(), journal.view, timeouts
         )
@@ -200,12 +208,12 @@ class RaftDriver:
         while self._syncing is not None or self._snapshotting is not None:
             await asyncio.wait([f for f in (self._syncing, self._snapshotting) if f is not None])
             await asyncio.sleep(0)  # their callbacks may have started another
-        self._step(self._machine.stop(self._clock.monotonic()))
+        before = set(self._talking)
+        self._guarded(lambda: self._machine.stop(self._clock.monotonic()))
         self._closed = True
         if self._alarm is not None:
             self._alarm.cancel()
-        farewells = list(self._talking)
-        if farewells:
+        if farewells := self._talking - before:
             # Who leads no longer says so, if the others hear it; nobody waits long for that.
             await asyncio.wait(farewells, timeout=FAREWELL_SECONDS_MAX)
         for task in self._talking:
@@ -253,10 +261,11 @@ class RaftDriver:
 
     def _sync(self) -> None:
         if self._syncing is None and self._failure is None:
+            cuts = self.journal.log.truncations
             self._syncing = self._workers.submit(self.journal.log.sync)
-            self._syncing.add_done_callback(self._on_synced)
+            self._syncing.add_done_callback(lambda done: self._on_synced(done, cuts))
 
-    def _on_synced(self, done: asyncio.Future[int]) -> None:
+    def _on_synced(self, done: asyncio.Future[int], cuts: int) -> None:
         self._syncing = None
         failure = done.exception()
         if failure is not None:
@@ -264,19 +273,21 @@ class RaftDriver:
             self._fail(failure)
             return
         end = done.result()
+        if cuts != self.journal.log.truncations:
+            self._sync()  # what it made durable may be gone, and other records in its place
+            return
         if end < self.journal.log.end:
             self._sync()
-        try:
-            self._step(self._machine.synced(end, self._clock.monotonic()))
-        except Exception as problem:
-            # What is committed was not taken in: whoever waits would wait for ever.
-            log.exception("a committed change could not be carried out")
-            self._fail(problem)
+        self._guarded(lambda: self._machine.synced(end, self._clock.monotonic()))
 
     def _fail(self, failure: BaseException) -> None:
+        if self._failure is not None:
+            return
         log.critical("the metadata log in %s failed: %s", self.journal.directory, failure)
         self._failure = failure
         self._give_up(QuorumLost(str(failure)))
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._news.tell()
         self._on_failure(failure)
 
@@ -327,7 +338,7 @@ class RaftDriver:
         """Append what the leader sent; its damaged part is asked for again."""
         before = self.journal.log.end
         try:
-            self.journal.append_fetched(records, self._clock.now())
+            self.journal.append_fetched(records, self.epoch, self._clock.now())
         except CorruptBatch as problem:
             log.error("the leader's batches are damaged: %s", problem)
         self._machine.set_voters(self.journal.voters)
@@ -352,15 +363,21 @@ class RaftDriver:
                 effect.leader,
                 lambda: self._machine.snapshot_grows(self._clock.monotonic()),
             )
-            if before == (self.epoch, self._machine.position) and not self._closed:
-                self.journal.install(effect.snapshot, data, self._clock.now())
-                log.info("took snapshot %s from node %d", effect.snapshot.name, effect.leader)
-                self._machine.set_voters(self.journal.voters)
-                self._guarded(self._machine.log_replaced)
-                return
+            snapshot = decode_snapshot(data)
         except (OSError, CorruptSnapshot) as problem:
             log.warning("snapshot %s of node %d: %s", effect.snapshot.name, effect.leader, problem)
+        else:
+            if before == (self.epoch, self._machine.position):
+                self._guarded(lambda: self._begin_behind(effect, snapshot, data))
+                return
         self._guarded(lambda: self._machine.refetch(self._clock.monotonic(), self._chance))
+
+    def _begin_behind(self, effect: TakeSnapshot, snapshot: Snapshot, data: bytes) -> list[Effect]:
+        """From here on a fault of the disk is one of the log's: it may be half replaced."""
+        self.journal.install(effect.snapshot, snapshot, data, self._clock.now())
+        log.info("took snapshot %s from node %d", effect.snapshot.name, effect.leader)
+        self._machine.set_voters(self.journal.voters)
+        return self._machine.log_replaced()
 
     def _plan(self) -> None:
         if self._alarm is not None:
@@ -376,7 +393,8 @@ class RaftDriver:
         self._guarded(lambda: self._machine.tick(self._clock.monotonic(), self._chance))
 
     def _guarded(self, step: Callable[[], list[Effect]]) -> None:
-        """Take a step; a node that contradicts itself must not go on."""
+        """Take a step. If it cannot be carried out, what the machine believes is not so: such a
+        node must neither act nor answer any more."""
         if self._failure is not None or self._closed:
             return
         try:
@@ -397,12 +415,25 @@ class RaftDriver:
         target = Replica(to, voter.directory if voter else ZERO_UUID)
         try:
             sender, reply = await self._peers.ask(target, ask)
+        except PeerTooOld as problem:
+            if not isinstance(ask, Vote) or not ask.pre:
+                self._missed(to, ask, problem)
+                return
+            # It knows no way to disturb nobody: who asks it must do without its advice.
+            sender, reply = to, VoteReply(ask.epoch, granted=True)
         except OSError as problem:
-            log.debug("%s to node %d: %s", type(ask).__name__, to, problem)
-            now = self._clock.monotonic()
-            self._guarded(lambda: self._machine.lost(to, ask, now, self._chance))
+            self._missed(to, ask, problem)
+            return
+        except Exception as problem:
+            log.exception("%s to node %d", type(ask).__name__, to)
+            self._fail(problem)
             return
         self._guarded(lambda: self._heard(sender, ask, reply))
+
+    def _missed(self, to: int, ask: Ask, problem: OSError) -> None:
+        log.debug("%s to node %d: %s", type(ask).__name__, to, problem)
+        now = self._clock.monotonic()
+        self._guarded(lambda: self._machine.lost(to, ask, now, self._chance))
 
     def _heard(self, sender: int, ask: Ask, reply: Reply) -> list[Effect]:
         now, chance, machine = self._clock.monotonic(), self._chance, self._machine
@@ -417,24 +448,40 @@ class RaftDriver:
     # -- answering --------------------------------------------------------------------------------
 
     def answer(self, ask: Vote | BeginEpoch | EndEpoch) -> VoteReply | EpochReply:
-        """What this node says to another member; durable where it is a promise."""
+        """What this node says to another member; durable where it is a promise.
+
+        QuorumLost if this node can promise nothing any more.
+        """
         now, chance, machine = self._clock.monotonic(), self._chance, self._machine
-        reply: VoteReply | EpochReply
         if isinstance(ask, Vote):
-            reply, effects = machine.on_vote(ask, now, chance)
-        elif isinstance(ask, BeginEpoch):
-            reply, effects = machine.on_begin_epoch(ask, now, chance)
-        else:
-            reply, effects = machine.on_end_epoch(ask, now, chance)
-        self._step(effects)
-        return reply
+            return self._answered(lambda: machine.on_vote(ask, now, chance))
+        if isinstance(ask, BeginEpoch):
+            return self._answered(lambda: machine.on_begin_epoch(ask, now, chance))
+        return self._answered(lambda: machine.on_end_epoch(ask, now, chance))
+
+    def _answered(self, step: Callable[[], tuple[R, list[Effect]]]) -> R:
+        """The machine's answer, when all is done that it rests upon."""
+        self._check_able()
+        replies: list[R] = []
+
+        def act() -> list[Effect]:
+            reply, effects = step()
+            replies.append(reply)
+            return effects
+
+        self._guarded(act)
+        self._check_able()  # a vote that could not be stored must not be heard of
+        return replies[0]
+
+    def _check_able(self) -> None:
+        if self._failure is not None or self._closed:
+            raise QuorumLost(f"node {self.node_id} is stopping: {self._failure or 'closed'}")
 
     async def answer_fetch(self, ask: Fetch, wait_ms: int, bytes_max: int) -> FetchReply:
         """What follows a member's log; if that is nothing, news for which it is waited."""
         deadline = self._clock.monotonic() + wait_ms
         while True:
-            reply, effects = self._machine.on_fetch(ask, self._clock.monotonic())
-            self._step(effects)
+            reply = self._answered(lambda: self._machine.on_fetch(ask, self._clock.monotonic()))
             plain = reply.error is ErrorCode.NONE and not reply.diverging and not reply.snapshot
             if not plain:
                 return reply
@@ -442,13 +489,14 @@ class RaftDriver:
                 records = self.journal.log.read_bytes(ask.log.end, bytes_max)
                 return reply._replace(records=records)
             left = deadline - self._clock.monotonic()
-            if reply.high_watermark > ask.high_watermark or left <= 0 or self._closed:
+            if reply.high_watermark > ask.high_watermark or left <= 0:
                 return reply
             if not await self._news.wait(left):
                 return reply
 
     def answer_snapshot(self, ask: FetchSnapshot, bytes_max: int) -> SnapshotReply:
         """A piece of a snapshot, for who cannot go on without it."""
+        self._check_able()
         nothing = SnapshotReply(self.epoch, self.leader)
         refusal = self._machine.refuse(ask.epoch)
         if refusal is not ErrorCode.NONE:
@@ -501,7 +549,7 @@ class RaftDriver:
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         self._bytes_since_snapshot = 0
         self._snapshot_at = self._clock.monotonic()
-        now, covered, voters = self._clock.now(), journal.timestamp, self.voters
+        now, covered, voters = self._clock.now(), journal.timestamp, journal.voters_at(image.offset)
         level = image.features.metadata_version
 
         def work() -> None:
@@ -519,8 +567,13 @@ class RaftDriver:
             # The log still holds everything: go on, and try again when the next one is due.
             log.error("cannot write snapshot %s: %s", snapshot_id.name, failure)
             return
-        self.journal.snapshot_id = snapshot_id
-        gone = self.journal.trim(self._clock.now())
+        # A leader's may have come meanwhile, and the log begin behind that one.
+        self.journal.snapshot_id = max(self.journal.snapshot_id, snapshot_id)
+        try:
+            gone = self.journal.trim(self._clock.now())
+        except OSError as problem:
+            log.error("cannot drop what snapshot %s stands for: %s", snapshot_id.name, problem)
+            return
         log.info("wrote snapshot %s, dropped %d older", snapshot_id.name, len(gone))
 
 

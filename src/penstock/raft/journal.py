@@ -25,11 +25,14 @@ from penstock.raft.snapshots import (
 )
 from penstock.raft.voters import DYNAMIC_FROM, Voters, voters_of
 from penstock.records import control
-from penstock.records.batch import CONTROL
+from penstock.records.batch import CONTROL, HEAD_SIZE, PREFIX_SIZE, read_head
 from penstock.storage import names
+from penstock.storage.log import CorruptBatch
 from penstock.storage.recovery import load_log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock.metadata.loader import Published
     from penstock.raft.settings import MetadataLogSettings
     from penstock.records.batch import BatchHead
@@ -139,6 +142,10 @@ class Journal:
         self.view = JournalView(self)
         self._load_snapshot()
         self._load_tail(replay=sole)
+        if not sole:
+            # What a process that was killed had written may not be durable yet, and the first
+            # fetch says that it is. Who is alone syncs before it commits anything anyhow.
+            self.log.sync()
 
     def _prepare(self, root: str) -> None:
         if not self.disk.exists(self.directory):
@@ -219,6 +226,10 @@ class Journal:
         """Who votes, by the end of the log."""
         return self._voters_since[-1][1]
 
+    def voters_at(self, offset: int) -> Voters:
+        """Who votes by the record at `offset`: a later one may name others, and never count."""
+        return next(voters for since, voters in reversed(self._voters_since) if since <= offset)
+
     # -- following --------------------------------------------------------------------------------
 
     def replay_to(self, end: int) -> Published:
@@ -227,14 +238,27 @@ class Journal:
             self._replay(head, data)
         return self.loader.publish()
 
-    def append_fetched(self, data: bytes, now: int) -> None:
-        """Append a leader's batches. CorruptBatch, and what came before stays, if one is none."""
+    def append_fetched(self, data: bytes, epoch: int, now: int) -> None:
+        """Append what the leader of `epoch` sent.
+
+        CorruptBatch, and what came before stays, if one is no batch, does not follow the last one
+        without a gap, or is of an epoch that its leader cannot have.
+        """
         before = self.log.end
         try:
-            self.log.append_batches(data, now)
+            for batch in _whole_batches(data):
+                head = read_head(batch)
+                if head.base_offset != self.log.end:
+                    raise CorruptBatch(f"a batch at {head.base_offset}, {self.log.end} is next")
+                if not self.view.last_epoch <= head.leader_epoch <= epoch:
+                    raise CorruptBatch(
+                        f"the batch at {head.base_offset} is of epoch {head.leader_epoch}, and "
+                        f"epochs {self.view.last_epoch} to {epoch} may follow"
+                    )
+                self.log.append_batches(batch, now)
         finally:
-            for head, batch in self.log.batches(before):
-                self._note(head, batch)
+            for head, kept in self.log.batches(before):
+                self._note(head, kept)
 
     def truncate(self, end: int, now: int) -> None:
         """Drop everything from `end` on, durably, and whom it named as voters."""
@@ -246,14 +270,18 @@ class Journal:
     def read_snapshot(self, snapshot_id: SnapshotId, at: int, bytes_max: int) -> tuple[int, bytes]:
         """How large a snapshot is, and a piece of it; FileNotFoundError if it is not here."""
         path = os.path.join(self.directory, snapshot_id.name)
-        if snapshot_id not in list_snapshots(self.disk, self.directory):
+        # What formatting left is this node's own: the first leader puts it into the log.
+        if snapshot_id.end <= 0 or not self.disk.exists(path):
             raise FileNotFoundError(path)
-        data = self.disk.read_bytes(path)
-        return len(data), data[at : at + bytes_max]
+        file = self.disk.open(path)
+        try:
+            data = file.pread(bytes_max, at) if 0 <= at < file.size else b""
+            return file.size, data
+        finally:
+            file.close()
 
-    def install(self, snapshot_id: SnapshotId, data: bytes, now: int) -> None:
-        """Begin anew behind a leader's snapshot; CorruptSnapshot if it does not hold one."""
-        snapshot = decode_snapshot(data)
+    def install(self, snapshot_id: SnapshotId, snapshot: Snapshot, data: bytes, now: int) -> None:
+        """Begin anew behind a leader's snapshot, of which `data` are the bytes."""
         write_snapshot(self.disk, self.directory, snapshot_id, data)
         self.log.truncate_all(snapshot_id.end, now)
         self.log.sync()
@@ -315,3 +343,15 @@ class Journal:
             return True
         age = now - self.disk.modified_ms(paths[0])
         return 0 <= self.settings.retention_ms < age
+
+
+def _whole_batches(data: bytes) -> Iterator[memoryview]:
+    """The batches in a leader's answer, but for one that is cut at its end."""
+    view = memoryview(data)
+    at = 0
+    while at + HEAD_SIZE <= len(view):
+        end = at + PREFIX_SIZE + max(read_head(view, at).length, HEAD_SIZE - PREFIX_SIZE)
+        if end > len(view):
+            return
+        yield view[at:end]
+        at = end

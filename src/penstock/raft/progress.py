@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.model.ids import Millis
+from penstock.model.ids import ZERO_UUID, Millis
 from penstock.raft.messages import Replica
 from penstock.raft.voters import Voters
 
@@ -55,9 +55,15 @@ class Progress:
             self.copies.setdefault(replica, Copy(self._now))
 
     def key(self, replica: Replica) -> Replica:
-        """The voter that a replica is, or the replica itself."""
+        """The voter that a replica is, or the replica itself.
+
+        A voter that is known by its disk must name it: who does not may have another by now.
+        """
         voter = self._keys.get(replica.id)
-        return voter if voter is not None and voter.matches(replica) else replica
+        if voter is None:
+            return replica
+        same = replica.id == self._own or voter.directory in (ZERO_UUID, replica.directory)
+        return voter if same else replica
 
     def fetched(self, replica: Replica, end: int, leader_end: int, now: Millis) -> None:
         """A replica asked for what follows `end`: up to there its log is durable."""
