@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
 
@@ -20,7 +21,12 @@ from penstock.pipeline.sinks import transactional
 from penstock.pipeline.sinks.slots import SlotBook, Slots
 from penstock.pipeline.sinks.topic_faults import SlotInterrupted
 from penstock.pipeline.sinks.transactional import PRODUCER, TransactionalWriter
-from penstock.pipeline.sinks.transactional_markers import Marker, Markers, group_of
+from penstock.pipeline.sinks.transactional_markers import (
+    Marker,
+    Markers,
+    _patiently,
+    group_of,
+)
 from penstock.pipeline.sinks.transactional_slot import Order, Report, write_slot
 from penstock.testing import Broker
 from tests.pipeline.sinks.topic_scene import Scene, create, read_all
@@ -212,6 +218,20 @@ def test_a_batch_that_is_interrupted_is_tried_again_and_then_given_up(
     with pytest.raises(Problem, match=r"batch 1 could not be written .*: slot 0: no broker\n"):
         sink.write(scene.numbers(3, 6), 1)
     assert tries == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_group_without_a_coordinator_is_waited_for_and_other_refusals_are_told() -> None:
+    answers = [KafkaError.NOT_COORDINATOR, KafkaError._WAIT_COORD, None, KafkaError._AUTHENTICATION]
+
+    def call() -> str:
+        if (code := answers.pop(0)) is not None:
+            raise KafkaException(KafkaError(code))
+        return "done"
+
+    assert _patiently(call) == "done"
+    with pytest.raises(KafkaException):
+        _patiently(call)
+    assert answers == []
 
 
 def test_an_order_travels_to_executors_and_shows_no_secret() -> None:

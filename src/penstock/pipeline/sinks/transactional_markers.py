@@ -8,13 +8,24 @@ transaction that writes the slot's rows: both are there, or neither is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 ANSWER_SECONDS_MAX = 30.0
+PAUSE_SECONDS = 0.2
+PASSING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._WAIT_COORD,
+)
+"""Errors of a group whose coordinator is not there yet."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,7 @@ class Markers:
         """The markers of these slots; those of another writer count for nothing."""
         places = [TopicPartition(self._home, slot) for slot in slots]
         found = {}
-        for place in self._client.committed(places, ANSWER_SECONDS_MAX):
+        for place in _patiently(lambda: self._client.committed(places, ANSWER_SECONDS_MAX)):
             marker = _marker_in(place)
             if marker is not None and marker.writer == writer:
                 found[place.partition] = marker
@@ -72,11 +83,26 @@ class Markers:
     def seed(self, slots: Iterable[int], marker: Marker) -> None:
         """Commit the same marker for several slots, outside of any transaction."""
         places = [place_of(self._home, slot, marker) for slot in slots]
-        self._client.commit(offsets=places, asynchronous=False)
+        _patiently(lambda: self._client.commit(offsets=places, asynchronous=False))
 
     def close(self) -> None:
         """Let go of the cluster."""
         self._client.close()
+
+
+def _patiently(call: Callable[[], Answer]) -> Answer:
+    """Call until the group has a coordinator: a new cluster, or one that lost a broker, takes time.
+
+    librdkafka waits for that in some of its calls, and not in others.
+    """
+    deadline = time.monotonic() + ANSWER_SECONDS_MAX
+    while True:
+        try:
+            return call()
+        except KafkaException as refusal:
+            if refusal.args[0].code() not in PASSING or time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE_SECONDS)
 
 
 def _marker_in(place: TopicPartition) -> Marker | None:
