@@ -64,7 +64,6 @@ class ControllerDriver:
         self._check: asyncio.TimerHandle | None = None
         self.active = False
         """Whether this is the controller that decides."""
-        self._torn = False  # whether the log held a metadata transaction without an end
         self._first: asyncio.Future[None] | None = None  # the new leader's own first records
 
     # -- starting and stopping --------------------------------------------------------------------
@@ -72,7 +71,6 @@ class ControllerDriver:
     async def start(self, on_failure: Callable[[BaseException], None] | None = None) -> None:
         """Take part in the quorum. A sole voter leads when this returns; others lead when elected,
         and follow until then."""
-        self._torn = self.raft.journal.loader.in_transaction
         self._publish(self.raft.load())
         self.raft.on_leadership = self._on_leadership
         await self.raft.start(self._on_commit, on_failure)
@@ -90,17 +88,17 @@ class ControllerDriver:
         if not leads:
             log.info("another controller is active now, or will be")
             return
-        loader = self.raft.journal.loader
-        torn = self._torn or loader.in_transaction
-        self._torn = False
-        loader.adopt(self.image)  # a transaction that its leader left open is aborted below
         self._machine.take_over(self.image, self._clock.monotonic())
         log.debug("leading the metadata from offset %d in epoch %d", *self._position())
+        # Until its end is committed the loader remembers a transaction that a leader left open: if
+        # this one fails too, another will end it.
+        torn = self.raft.journal.loader.in_transaction
         first: list[Any] = [AbortTransactionRecord(reason="its leader failed")] if torn else []
         if not self.image.features.levels:
             first += first_records(self._bootstrap, self._machine.settings.isr_min_default)
         if first:
             self._first = self.raft.committed(self._propose(first))
+            self._first.add_done_callback(_retrieve)  # only who starts alone waits for it
         self._schedule_check()
 
     def _position(self) -> tuple[int, int]:
@@ -225,3 +223,8 @@ class ControllerDriver:
 
 
 _HEARD_FROM = frozenset({int(ApiKey.BROKER_REGISTRATION), int(ApiKey.BROKER_HEARTBEAT)})
+
+
+def _retrieve(done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        log.info("the first records of this controller were not committed: %s", done.exception())

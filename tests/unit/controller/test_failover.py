@@ -13,9 +13,10 @@ from penstock.controller.driver import ControllerDriver
 from penstock.controller.machine import Controller
 from penstock.metadata.levels import DEFAULT_LEVELS
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated.metadata_records import BeginTransactionRecord
 from penstock.raft.driver import NotLeader
 from penstock.raft.format import feature_records
-from tests.unit.raft.quorum import VOTERS, Quorum, play
+from tests.unit.raft.quorum import LEVEL, VOTERS, Quorum, play, topic
 
 from .stage import CLUSTER, Stage, node_config
 
@@ -165,5 +166,48 @@ def test_a_controller_that_was_away_for_long_takes_a_snapshot_and_knows_what_cha
         await controllers.same()
         assert sorted(controllers.drivers[away].image.cluster.brokers) == [7, 8, 9]
         assert controllers.drivers[away].raft.journal.log.start > 0
+
+    play(tmp_path, story)
+
+
+def test_a_transaction_left_open_is_ended_even_if_the_first_who_tries_is_lost_too(
+    tmp_path: Path,
+) -> None:
+    async def story(quorum: Quorum) -> None:
+        controllers = Controllers(quorum)
+        await controllers.start_all()
+        await controllers.register(7)
+        first = await controllers.active()
+        records = [BeginTransactionRecord(), topic("never")]
+        await first.raft.committed(first.raft.propose(records, LEVEL))
+        await controllers.same()
+        cut: list[int] = []
+
+        def cut_off_when_it_leads(number: int) -> None:
+            told = controllers.drivers[number]._on_leadership
+
+            def on_leadership(leads: bool) -> None:
+                told(leads)
+                if leads and not cut:
+                    cut.append(number)
+                    quorum.alone.add(number)
+
+            quorum.members[number].on_leadership = on_leadership
+
+        lost = first.raft.node_id
+        await controllers.lose(lost)
+        for number in controllers.drivers:
+            cut_off_when_it_leads(number)
+        while not cut:
+            await asyncio.sleep(0.1)
+        await controllers.start(lost)
+        await controllers.register(8)
+        quorum.alone.clear()
+        await controllers.register(9)
+        await controllers.same()
+        for driver in controllers.drivers.values():
+            assert sorted(driver.image.cluster.brokers) == [7, 8, 9]
+            assert not driver.image.topics.by_name
+            assert not driver.raft.journal.loader.in_transaction
 
     play(tmp_path, story)
