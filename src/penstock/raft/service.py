@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from penstock.metadata.cluster import Endpoint
+from penstock.model.errors import ErrorCode
 from penstock.protocol.message import Message
-from penstock.raft.driver import RaftDriver
+from penstock.raft.driver import QuorumLost, RaftDriver
 from penstock.raft.messages import Fetch, FetchSnapshot
 from penstock.raft.wire import (
     FETCH_BYTES_MAX,
@@ -20,6 +21,10 @@ from penstock.raft.wire import (
 
 WAIT_MS_MAX = 30_000
 """A member that wants to wait longer for news is answered with none by then."""
+
+
+STOPPING = Refused(ErrorCode.BROKER_NOT_AVAILABLE)
+"""To everybody, from a member that can promise nothing any more."""
 
 
 class QuorumService:
@@ -40,18 +45,24 @@ class QuorumService:
         try:
             ask = ask_of(self._envelope, request)
         except Refused as refused:
-            return refusal_of(request, refused)
+            return refusal_of(request, refused, self._driver.epoch, self._driver.leader)
         if isinstance(ask, Fetch):
             return self._fetch(request, ask)
-        if isinstance(ask, FetchSnapshot):
-            bytes_max = max(1, min(request.max_bytes, FETCH_BYTES_MAX))
-            return self._reply(request, self._driver.answer_snapshot(ask, bytes_max))
-        return self._reply(request, self._driver.answer(ask))
+        try:
+            if isinstance(ask, FetchSnapshot):
+                bytes_max = max(1, min(request.max_bytes, FETCH_BYTES_MAX))
+                return self._reply(request, self._driver.answer_snapshot(ask, bytes_max))
+            return self._reply(request, self._driver.answer(ask))
+        except QuorumLost:
+            return refusal_of(request, STOPPING)
 
     async def _fetch(self, request: Any, ask: Fetch) -> Message:
-        wait_ms = max(0, min(request.max_wait_ms, WAIT_MS_MAX))
-        # A batch reaches a follower whole, however little it asks for: or it would never come.
-        reply = await self._driver.answer_fetch(ask, wait_ms, FETCH_BYTES_MAX)
+        wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
+        try:
+            # A batch reaches a follower whole, however little it asks for: or it would never come.
+            reply = await self._driver.answer_fetch(ask, wait_ms, FETCH_BYTES_MAX)
+        except QuorumLost:
+            return refusal_of(request, STOPPING)
         return self._reply(request, reply)
 
     def _reply(self, request: Any, reply: Any) -> Message:

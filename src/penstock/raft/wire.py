@@ -232,6 +232,8 @@ def ask_of(envelope: Envelope, request: Any) -> Ask:
     if request.cluster_id is not None and request.cluster_id != envelope.cluster_id:
         raise Refused(ErrorCode.INCONSISTENT_CLUSTER_ID)
     part = _partition_of(request)
+    if not _is_possible(request, part):
+        raise Refused(ErrorCode.INVALID_REQUEST, whole=False)
     if isinstance(request, votes.VoteRequest):
         _check_voter(envelope, request.voter_id, part.voter_directory_id)
         return Vote(
@@ -262,8 +264,6 @@ def ask_of(envelope: Envelope, request: Any) -> Ask:
 def _fetch_of(request: fetches.FetchRequest, part: fetches.FetchPartition) -> Fetch:
     state = request.replica_state
     replica = state.replica_id if state is not None else request.replica_id
-    if part.fetch_offset < 0 or part.last_fetched_epoch < 0:
-        raise Refused(ErrorCode.INVALID_REQUEST)
     return Fetch(
         part.current_leader_epoch,
         Replica(replica, part.replica_directory_id),
@@ -286,8 +286,25 @@ def _partition_of(request: Any) -> Any:
         known = topic.topic_name == METADATA_TOPIC
         number = topic.partitions[0].partition_index
     if not known or number != 0:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if isinstance(request, snapshots.FetchSnapshotRequest):
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, whole=False)
+        raise Refused(ErrorCode.INVALID_REQUEST)
     return topic.partitions[0]
+
+
+def _is_possible(request: Any, part: Any) -> bool:
+    """Whether any member could say this: nothing is negative, no log is ahead of its epoch."""
+    if isinstance(request, votes.VoteRequest):
+        ahead = part.last_offset_epoch - part.replica_epoch
+        numbers = (part.last_offset_epoch, part.last_offset, part.replica_id)
+        return bool(min(numbers) >= 0 and ahead < (1 if part.pre_vote else 0))
+    if isinstance(request, fetches.FetchRequest):
+        ahead = part.last_fetched_epoch - part.current_leader_epoch
+        numbers = (part.last_fetched_epoch, part.fetch_offset, request.max_wait_ms)
+        return bool(min(numbers) >= 0 >= ahead)
+    if isinstance(request, snapshots.FetchSnapshotRequest):
+        return True  # a position that cannot be has an error of its own
+    return bool(min(part.leader_id, part.leader_epoch) >= 0)
 
 
 def _check_voter(envelope: Envelope, voter: int, directory: bytes) -> None:
@@ -392,23 +409,22 @@ def _snapshot_response(request: Any, reply: SnapshotReply, leader: Endpoint | No
     )
 
 
-def refusal_of(request: Any, refused: Refused) -> Message:
-    """The answer to a request that is not for us."""
-    kinds: dict[type, type[Any]] = {
-        votes.VoteRequest: votes.VoteResponse,
-        begins.BeginQuorumEpochRequest: begins.BeginQuorumEpochResponse,
-        ends.EndQuorumEpochRequest: ends.EndQuorumEpochResponse,
-        fetches.FetchRequest: fetches.FetchResponse,
-        snapshots.FetchSnapshotRequest: snapshots.FetchSnapshotResponse,
-    }
+_KINDS: dict[type, tuple[type[Any], type[Any]]] = {
+    votes.VoteRequest: (votes.VoteResponse, VoteReply),
+    begins.BeginQuorumEpochRequest: (begins.BeginQuorumEpochResponse, EpochReply),
+    ends.EndQuorumEpochRequest: (ends.EndQuorumEpochResponse, EpochReply),
+    fetches.FetchRequest: (fetches.FetchResponse, FetchReply),
+    snapshots.FetchSnapshotRequest: (snapshots.FetchSnapshotResponse, SnapshotReply),
+}
+
+
+def refusal_of(request: Any, refused: Refused, epoch: int = -1, leader: int = NO_NODE) -> Message:
+    """The answer to a request that is not for us; who sent it may yet learn of a later epoch."""
+    response, reply = _KINDS[type(request)]
     if refused.whole:
-        message: Message = kinds[type(request)](error_code=refused.error)
+        message: Message = response(error_code=refused.error)
         return message
-    if isinstance(request, votes.VoteRequest):
-        return response_to(request, VoteReply(-1, error=refused.error))
-    if isinstance(request, fetches.FetchRequest):
-        return response_to(request, FetchReply(-1, error=refused.error))
-    return response_to(request, EpochReply(-1, error=refused.error))
+    return response_to(request, reply(epoch, leader, error=refused.error))
 
 
 def _endpoints(kind: type[Any], node: int, endpoint: Endpoint | None) -> list[Any]:

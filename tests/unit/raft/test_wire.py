@@ -152,3 +152,42 @@ def test_an_answer_without_the_metadata_log_is_no_answer() -> None:
     response.topics = []
     with pytest.raises(ValueError):
         reply_of(ask, response)
+
+
+def test_what_no_member_can_say_is_refused_with_the_epoch_of_the_one_who_refuses() -> None:
+    possible = Vote(7, ONE, Position(6, 99), False)
+    fetch = Fetch(7, ONE, Position(6, 99), 98)
+    impossible: list[Ask] = [
+        possible._replace(candidate=Replica(-1)),
+        possible._replace(log=Position(7, 99)),
+        possible._replace(log=Position(8, 99), pre=True),
+        possible._replace(log=Position(-1, 99)),
+        possible._replace(log=Position(6, -1)),
+        BeginEpoch(7, -1),
+        BeginEpoch(-1, 1),
+        EndEpoch(7, -5, ()),
+        fetch._replace(log=Position(8, 99)),
+        fetch._replace(log=Position(-1, 0)),
+        fetch._replace(log=Position(0, -1)),
+    ]
+    for ask in impossible:
+        request = request_of(ASKER, TWO, ask)
+        with pytest.raises(Refused) as refused:
+            ask_of(ASKED, request)
+        reply = reply_of(ask, refusal_of(request, refused.value, 9, 2))
+        assert (reply.error, reply.epoch) == (ErrorCode.INVALID_REQUEST, 9)
+    assert ask_of(ASKED, request_of(ASKER, TWO, possible._replace(log=Position(7, 9), pre=True)))
+
+
+@pytest.mark.parametrize(("ask", "reply"), CONVERSATIONS)
+def test_another_partition_is_refused_as_kafka_refuses_it(ask: Ask, reply: Reply) -> None:
+    request: Any = request_of(ASKER, TWO, ask)
+    part = request.topics[0].partitions[0]
+    setattr(part, "partition_index" if hasattr(part, "partition_index") else "partition", 1)
+    with pytest.raises(Refused) as refused:
+        ask_of(ASKED, request)
+    told = reply_of(ask, refusal_of(request, refused.value))
+    assert type(told) is type(reply)
+    of_snapshots = isinstance(ask, FetchSnapshot)
+    unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST
+    assert told.error is (unknown if of_snapshots else invalid)
