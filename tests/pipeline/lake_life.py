@@ -121,8 +121,12 @@ def parquet_count(lake: Path) -> int:
     """The rows of all files that a listing finds now."""
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-    files = [each for each in lake.rglob("*.parquet") if "_penstock" not in each.parts]
-    return sum(pq.read_metadata(each).num_rows for each in files)
+    rows = 0
+    for folder, inner, names in os.walk(lake):
+        inner[:] = [name for name in inner if not name.startswith("_")]
+        found = [pq.read_metadata(Path(folder, name)) for name in names if name[0] not in "._"]
+        rows += sum(int(each.num_rows) for each in found)
+    return rows
 
 
 def iceberg_count(table: Path) -> int:
