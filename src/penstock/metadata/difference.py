@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from penstock.metadata.configs import TOPIC
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.topics import TopicChange, TopicImage, TopicsDelta, TopicsImage
@@ -28,13 +27,12 @@ def between(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
         _topics(delta.begin("topics"), old.topics, new.topics)
     if old.configs != new.configs:
         configs = delta.begin("configs")
-        configs.changed = _nested(old.configs.resources, new.configs.resources)
         if delta.topics is not None:
             for topic in delta.topics.deleted.values():
-                configs.changed.pop((TOPIC, topic.name), None)
                 configs.remove_topic(topic.name)
-        again = _nested({key: {} for key in configs.removed}, new.configs.resources)
-        configs.changed.update({key: again[key] for key in configs.removed if key in again})
+        # A topic that was made anew begins without what the old one of its name was told.
+        kept = {k: v for k, v in old.configs.resources.items() if k not in configs.removed}
+        configs.changed = _nested(kept, new.configs.resources)
     if old.client_quotas != new.client_quotas:
         quotas = delta.begin("client_quotas")
         quotas.changed = _nested(old.client_quotas.entities, new.client_quotas.entities)
