@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.model.ids import NO_NODE, Uuid
 from penstock.platform.disk import Disk
-from penstock.platform.workers import InlineWorkers
+from penstock.platform.workers import InlineWorkers, Workers
 from penstock.protocol.generated.metadata_records import TopicRecord
 from penstock.raft.driver import RaftDriver
 from penstock.raft.journal import Journal
@@ -49,7 +49,12 @@ class Quorum:
         self.alone: set[int] = set()
         self.leads: list[tuple[int, bool]] = []
 
-    def open(self, number: int) -> RaftDriver:
+    def open(
+        self,
+        number: int,
+        settings: MetadataLogSettings | None = None,
+        workers: Workers | None = None,
+    ) -> RaftDriver:
         """A member that is not started yet."""
         directory = self.root / str(number)
         directory.mkdir(exist_ok=True)
@@ -57,12 +62,13 @@ class Quorum:
             LogContext(Disk()),
             str(directory),
             VOTERS,
-            MetadataLogSettings(),
+            settings or MetadataLogSettings(),
             self.clock.now(),
             sole=False,
         )
         peers = Wires(self, number)
-        driver = RaftDriver(journal, number, self.clock, self.dice, InlineWorkers(), peers)
+        workers = workers or InlineWorkers()
+        driver = RaftDriver(journal, number, self.clock, self.dice, workers, peers)
         self.members[number] = driver
         return driver
 
