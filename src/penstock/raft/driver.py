@@ -537,6 +537,8 @@ class RaftDriver:
         settings = self.journal.settings
         if image.offset + 1 <= self.journal.snapshot_id.end or self._snapshotting is not None:
             return
+        if self.journal.loader.in_transaction:
+            return  # the image has passed records that do not show in it yet, and never may
         waited = self._clock.monotonic() - self._snapshot_at
         if self._bytes_since_snapshot >= settings.snapshot_bytes or (
             settings.snapshot_interval_ms > 0 and waited >= settings.snapshot_interval_ms

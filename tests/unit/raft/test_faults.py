@@ -14,6 +14,10 @@ from penstock.net.peer import PeerLost, PeerTooOld
 from penstock.platform.clock import SystemClock
 from penstock.platform.disk import Disk
 from penstock.platform.workers import InlineWorkers, Workers
+from penstock.protocol.generated.metadata_records import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
 from penstock.raft.batches import encode_batch, encode_controls
 from penstock.raft.driver import QuorumLost, RaftDriver
 from penstock.raft.journal import Journal
@@ -33,7 +37,13 @@ from penstock.raft.messages import (
 from penstock.raft.progress import Progress
 from penstock.raft.roles import Role
 from penstock.raft.settings import MetadataLogSettings
-from penstock.raft.snapshots import SnapshotId, decode_snapshot, encode_snapshot, voter_records
+from penstock.raft.snapshots import (
+    SnapshotId,
+    decode_snapshot,
+    encode_snapshot,
+    list_snapshots,
+    voter_records,
+)
 from penstock.raft.voters import Voter, Voters, static_voters
 from penstock.storage.context import LogContext
 from penstock.storage.log import CorruptBatch
@@ -301,6 +311,21 @@ async def test_a_snapshot_names_the_voters_of_its_offset_not_those_to_come(tmp_p
     await raft.snapshot(journal.replay_to(3).image)
     written = (tmp_path / "__cluster_metadata-0" / SnapshotId(3, 1).name).read_bytes()
     assert decode_snapshot(written).voters == one
+
+
+async def test_no_snapshot_is_taken_in_the_middle_of_a_transaction(tmp_path: Path) -> None:
+    member = Member(tmp_path)
+    raft = await member.follow()
+    raft._bytes_since_snapshot = 1 << 30
+    records = [BeginTransactionRecord(), topic("a")]
+    member.journal.append_fetched(encode_batch(records, LEVEL, 0, 1, 0), 3, 0)
+    raft.snapshot_if_due(member.journal.replay_to(2).image)
+    assert list_snapshots(member.disk, member.journal.directory) == []
+    ended = encode_batch([EndTransactionRecord()], LEVEL, 2, 1, 0)
+    member.journal.append_fetched(ended, 3, 0)
+    raft.snapshot_if_due(member.journal.replay_to(3).image)
+    assert list_snapshots(member.disk, member.journal.directory) == [SnapshotId(3, 1)]
+    await raft.close()
 
 
 # -- a new disk ---------------------------------------------------------------------------------
