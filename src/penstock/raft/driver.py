@@ -50,15 +50,8 @@ from penstock.raft.messages import (
 from penstock.raft.news import News
 from penstock.raft.peers import NoPeers, fetch_snapshot
 from penstock.raft.roles import Role
-from penstock.raft.snapshots import (
-    CorruptSnapshot,
-    Snapshot,
-    SnapshotId,
-    decode_snapshot,
-    encode_snapshot,
-    voter_records,
-    write_snapshot,
-)
+from penstock.raft.snapshot_writer import SnapshotWriter
+from penstock.raft.snapshots import CorruptSnapshot, Snapshot, decode_snapshot, voter_records
 from penstock.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from penstock.raft.voters import DYNAMIC_FROM
 from penstock.storage.log import CorruptBatch
@@ -135,9 +128,7 @@ class RaftDriver:
         self._syncing: asyncio.Future[int] | None = None
         self._failure: BaseException | None = None
         self._closed = False
-        self._snapshotting: asyncio.Future[None] | None = None
-        self._bytes_since_snapshot = 0
-        self._snapshot_at = clock.monotonic()
+        self._snapshots = SnapshotWriter(journal, clock, workers)
         self._alarm: asyncio.TimerHandle | None = None
         self._talking: set[asyncio.Task[None]] = set()
         self._news = News()
@@ -205,8 +196,8 @@ class RaftDriver:
 
     async def close(self) -> None:
         """Finish what is under way; nothing is proposed afterwards."""
-        while self._syncing is not None or self._snapshotting is not None:
-            await asyncio.wait([f for f in (self._syncing, self._snapshotting) if f is not None])
+        while under_way := [f for f in (self._syncing, self._snapshots.writing) if f is not None]:
+            await asyncio.wait(under_way)
             await asyncio.sleep(0)  # their callbacks may have started another
         before = set(self._talking)
         self._guarded(lambda: self._machine.stop(self._clock.monotonic()))
@@ -253,7 +244,7 @@ class RaftDriver:
         journal.log.append_batches(data, now)
         invariant(journal.log.end > before, "the metadata log did not take its own batch")
         journal.timestamp = now
-        self._bytes_since_snapshot += len(data)
+        self._snapshots.bytes_since += len(data)
         self._news.tell()
         self._sync()
 
@@ -343,7 +334,7 @@ class RaftDriver:
             log.error("the leader's batches are damaged: %s", problem)
         self._machine.set_voters(self.journal.voters)
         if self.journal.log.end > before:
-            self._bytes_since_snapshot += len(records)
+            self._snapshots.bytes_since += len(records)
             self._sync()
         else:
             self._step(self._machine.refetch(self._clock.monotonic(), self._chance))
@@ -534,49 +525,12 @@ class RaftDriver:
 
     def snapshot_if_due(self, image: MetadataImage) -> None:
         """Write a snapshot of a committed image if enough has happened since the last one."""
-        settings = self.journal.settings
-        if image.offset + 1 <= self.journal.snapshot_id.end or self._snapshotting is not None:
-            return
-        if self.journal.loader.in_transaction:
-            return  # the image has passed records that do not show in it yet, and never may
-        waited = self._clock.monotonic() - self._snapshot_at
-        if self._bytes_since_snapshot >= settings.snapshot_bytes or (
-            settings.snapshot_interval_ms > 0 and waited >= settings.snapshot_interval_ms
-        ):
-            self.snapshot(image)
+        if self._snapshots.is_due(image):
+            self._snapshots.write(image)
 
     def snapshot(self, image: MetadataImage) -> asyncio.Future[None]:
-        """Write a snapshot of a committed image, in a worker; then trim what it stands for."""
-        journal = self.journal
-        snapshot_id = SnapshotId(image.offset + 1, image.epoch)
-        self._bytes_since_snapshot = 0
-        self._snapshot_at = self._clock.monotonic()
-        now, covered, voters = self._clock.now(), journal.timestamp, journal.voters_at(image.offset)
-        level = image.features.metadata_version
-
-        def work() -> None:
-            data = encode_snapshot(image.records(), level, image.epoch, covered, now, voters)
-            write_snapshot(journal.disk, journal.directory, snapshot_id, data)
-
-        self._snapshotting = writing = self._workers.submit(work)
-        writing.add_done_callback(lambda done: self._on_snapshot(done, snapshot_id))
-        return writing
-
-    def _on_snapshot(self, done: asyncio.Future[None], snapshot_id: SnapshotId) -> None:
-        self._snapshotting = None
-        failure = done.exception()
-        if failure is not None:
-            # The log still holds everything: go on, and try again when the next one is due.
-            log.error("cannot write snapshot %s: %s", snapshot_id.name, failure)
-            return
-        # A leader's may have come meanwhile, and the log begin behind that one.
-        self.journal.snapshot_id = max(self.journal.snapshot_id, snapshot_id)
-        try:
-            gone = self.journal.trim(self._clock.now())
-        except OSError as problem:
-            log.error("cannot drop what snapshot %s stands for: %s", snapshot_id.name, problem)
-            return
-        log.info("wrote snapshot %s, dropped %d older", snapshot_id.name, len(gone))
+        """Write a snapshot of a committed image now."""
+        return self._snapshots.write(image)
 
 
 def _ignore(_: object) -> None:

@@ -316,7 +316,7 @@ async def test_a_snapshot_names_the_voters_of_its_offset_not_those_to_come(tmp_p
 async def test_no_snapshot_is_taken_in_the_middle_of_a_transaction(tmp_path: Path) -> None:
     member = Member(tmp_path)
     raft = await member.follow()
-    raft._bytes_since_snapshot = 1 << 30
+    raft._snapshots.bytes_since = 1 << 30
     records = [BeginTransactionRecord(), topic("a")]
     member.journal.append_fetched(encode_batch(records, LEVEL, 0, 1, 0), 3, 0)
     raft.snapshot_if_due(member.journal.replay_to(2).image)
