@@ -162,7 +162,7 @@ def paint(story: Story, picture: str) -> None:
     counts: dict[str, dict[str, float]] = defaultdict(dict)
     for message in read(story, "web.counts"):
         row = json.loads(message.value())
-        counts[row["section"] or "(home)"][row["window"]["start"][11:19]] = row["hits"]
+        counts[row["section"] or "(home)"][row["window_start"][11:19]] = row["hits"]
     times = sorted({time for section in counts.values() for time in section})
     columns = {name: [row.get(time, 0.0) for time in times] for name, row in sorted(counts.items())}
     with open(picture, "w") as file:

@@ -68,7 +68,7 @@ def run(
     from penstock.cli.pipeline_show import show_for
     from penstock.pipeline.running.metrics import MetricsServer
     from penstock.pipeline.running.registry import Entry
-    from penstock.pipeline.running.run import run_pipeline
+    from penstock.pipeline.running.run import GRACE_SECONDS, run_pipeline
     from penstock.pipeline.running.signals import SignalledStop
     from penstock.pipeline.running.status import FAILED
     from penstock.pipeline.running.supervise import PARENT
@@ -95,7 +95,14 @@ def run(
 
     try:
         run_pipeline(
-            pipeline, master=master, once=once, settings=settings, listener=told, stop=stop
+            pipeline,
+            master=master,
+            once=once,
+            settings=settings,
+            listener=told,
+            stop=stop,
+            # Of a supervisor that was killed, the pipelines go on until their batches are done.
+            patience=GRACE_SECONDS if parent else 0.0,
         )
     finally:
         show.close()

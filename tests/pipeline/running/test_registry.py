@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,10 @@ def test_a_status_of_another_release_is_nobodys(state: Path) -> None:
     folder.mkdir(parents=True)
     (folder / STATUS).write_text('{"something": "else"}')
     assert Entry("orders").read() is None
+
+
+def test_a_run_that_is_about_to_end_can_be_waited_for(tmp_path: Path) -> None:
+    pipeline = pipeline_in(tmp_path)
+    claim = Claim(pipeline)
+    threading.Timer(0.5, claim.release).start()
+    Claim(pipeline, wait_seconds=20).release()

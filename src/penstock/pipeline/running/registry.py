@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +22,7 @@ from penstock.pipeline.running.status import ENDED, FAILED, PipelineStatus, read
 from penstock.pipeline.spec.model import Pipeline
 
 VARIABLE = "PENSTOCK_STATE"
+LOOK_SECONDS = 0.2
 STATUS = "status.json"
 LOCK = "lock"
 
@@ -90,15 +92,16 @@ class Entry:
 class Claim:
     """The right to run a pipeline, held by one process at a time."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        """Take it; `Problem` if another process has it."""
+    def __init__(self, pipeline: Pipeline, wait_seconds: float = 0.0) -> None:
+        """Take it; `Problem` if another process has it, and keeps it for `wait_seconds`."""
+        deadline = time.monotonic() + wait_seconds
         self.entry = Entry(pipeline.name)
         self.entry.folder.mkdir(parents=True, exist_ok=True)
-        self._held = [_claim(self.entry.folder / LOCK, pipeline)]
+        self._held = [_claim(self.entry.folder / LOCK, pipeline, deadline)]
         root = checkpoint_root(pipeline)
         if not is_remote(root):
             os.makedirs(root, exist_ok=True)
-            self._held.append(_claim(Path(root) / LOCK, pipeline))
+            self._held.append(_claim(Path(root) / LOCK, pipeline, deadline))
 
     def release(self) -> None:
         """Let others have it."""
@@ -115,9 +118,11 @@ def entries() -> Iterator[Entry]:
                 yield Entry(each.name)
 
 
-def _claim(path: Path, pipeline: Pipeline) -> IO[str]:
+def _claim(path: Path, pipeline: Pipeline, deadline: float) -> IO[str]:
     file = open(path, "a+")  # noqa: SIM115 - held for as long as the run
-    if _try_lock(file):
+    while not (locked := _try_lock(file)) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    if locked:
         file.seek(0)
         file.truncate()
         file.write(str(os.getpid()))

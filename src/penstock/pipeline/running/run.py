@@ -58,17 +58,19 @@ def run_pipeline(
     session: SparkSession | None = None,
     listener: Listener | None = None,
     stop: Stop | None = None,
+    patience: float = 0.0,
 ) -> PipelineStatus:
     """Run a pipeline until it ends: never, unless `once` or its trigger say so, or `stop` does.
 
     `once` takes what is there now and ends. `settings` are Spark's and win over the file's. A
     `session` that is given is used and left open. `listener` is told the status after each batch
-    and each second. Whatever goes wrong is raised as a `Problem`.
+    and each second. Another run of the same pipeline is waited for, for `patience` seconds.
+    Whatever goes wrong is raised as a `Problem`.
     """
     if once:
         # Sources that find their own end must know that there is one.
         pipeline = replace(pipeline, trigger=Trigger(available_now=True))
-    claim = Claim(pipeline)
+    claim = Claim(pipeline, patience)
     watch = Watch(pipeline, claim.entry, listener)
     stop = stop or Stop()
     wanted = {**WATCHED, **pipeline.spark, **(settings or {})}

@@ -137,10 +137,13 @@ class Gauge:
         status.batch = int(report["batchId"]) if worked else status.batch
         if worked:
             status.batch_seconds = report["durationMs"].get("triggerExecution", 0) / 1000
-        bad = _observed(report, ERRORS, "bad") // passes
-        status.bad += bad
+        bad = _observed(report, ERRORS, "bad")
         if status.name == DEAD_LETTERS:
-            rows = bad  # it reads every record, and writes the bad ones
+            # It reads every record, once for each place that can refuse one, and writes the bad.
+            rows = bad
+        else:
+            bad //= passes
+        status.bad += bad
         status.rows += rows
         size = _observed(report, BYTES, "bytes") // passes
         if size:
