@@ -222,6 +222,19 @@ def test_who_is_refused_by_most_goes_back_to_looking_for_a_leader() -> None:
     assert sent(raft.tick(Millis(T0 + 1000), LOW)) == [(NO_NODE, Fetch(0, Replica(1), EMPTY, -1))]
 
 
+def test_a_candidate_that_most_refuse_waits_a_little_and_asks_around_again() -> None:
+    raft = started(make())
+    now = Millis(T0 + 1000)
+    raft.tick(now, LOW)
+    raft.on_vote_reply(3, asked(raft, pre=True), VoteReply(0, granted=True), now, LOW)
+    for voter in (2, 3):
+        raft.on_vote_reply(voter, asked(raft, pre=False), VoteReply(1), now, LOW)
+    assert raft.role is Role.CANDIDATE
+    assert now < raft.due <= now + 100, "long before its election times out"
+    assert sent(raft.tick(raft.due, LOW)) == [(voter, asked(raft, pre=True)) for voter in (2, 3)]
+    assert raft.epoch == 1
+
+
 def test_answers_to_an_earlier_question_do_not_count() -> None:
     raft = started(make())
     raft.tick(Millis(T0 + 1000), LOW)
