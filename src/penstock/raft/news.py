@@ -12,11 +12,12 @@ class News:
     """Many wait, one tells them all."""
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
+        # In the order in which they came: a simulated run is to be the same each time.
+        self._waiting: dict[asyncio.Future[None], None] = {}
 
     def tell(self) -> None:
         """Something happened."""
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for each in waiting:
             if not each.done():
                 each.set_result(None)
@@ -26,9 +27,9 @@ class News:
         if len(self._waiting) >= WAITING_MAX:
             return False
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(news)
+        self._waiting[news] = None
         try:
             await asyncio.wait([news], timeout=wait_ms / 1000)
         finally:
-            self._waiting.discard(news)
+            self._waiting.pop(news, None)
         return True
