@@ -15,8 +15,8 @@ def draw(title: str, times: Sequence[str], counts: Mapping[str, Sequence[float]]
     totals = [sum(column[at] for column in counts.values()) for at in range(len(times))]
     top = max(totals, default=0) or 1
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"',
+        '  font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<text x="{LEFT}" y="22" font-size="15">{escape(title)}</text>',
     ]

@@ -1,7 +1,8 @@
 """What brokers and controllers ask of the active controller, on its own listener.
 
 BrokerRegistration, BrokerHeartbeat, UnregisterBroker, AllocateProducerIds, AssignReplicasToDirs and
-ControllerRegistration: each is decided by the controller's machine and answered when it is committed.
+ControllerRegistration: each is decided by the controller's machine, and answered when that is
+committed.
 """
 
 from __future__ import annotations
