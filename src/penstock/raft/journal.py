@@ -27,6 +27,7 @@ from penstock.raft.voters import DYNAMIC_FROM, Voters, voters_of
 from penstock.records import control
 from penstock.records.batch import CONTROL, HEAD_SIZE, PREFIX_SIZE, read_head
 from penstock.storage import names
+from penstock.storage.epochs import FILE_NAME as EPOCHS_FILE
 from penstock.storage.log import CorruptBatch
 from penstock.storage.recovery import load_log
 
@@ -58,7 +59,8 @@ class JournalView:
     @property
     def start(self) -> Position:
         start = self._journal.log.start
-        # Only what a snapshot stands for leaves the log, so one of them ends where it begins.
+        # Only what a snapshot stands for leaves the log, so one of them ends where it begins; or,
+        # after a restart, in its first segment.
         return Position(self._journal.start_epoch, start)
 
     @property
@@ -152,6 +154,12 @@ class Journal:
             self.disk.mkdir(self.directory)
             self.disk.sync_directory(root)
         remove_unfinished(self.disk, self.directory)
+        epochs = os.path.join(self.directory, EPOCHS_FILE)
+        if self.disk.exists(epochs):
+            # It may have lost epochs of records that are still here: trimming moves the log's start
+            # behind a snapshot, and a restart to the beginning of a segment. A leader would tell
+            # followers to drop what they rightly have. The batches are read through anyhow.
+            self.disk.remove(epochs)
         metadata = os.path.join(self.directory, names.PARTITION_METADATA)
         if not self.disk.exists(metadata):
             text = f"version: 0\ntopic_id: {uuid_text(METADATA_TOPIC_ID)}"

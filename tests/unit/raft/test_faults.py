@@ -328,6 +328,21 @@ async def test_no_snapshot_is_taken_in_the_middle_of_a_transaction(tmp_path: Pat
     await raft.close()
 
 
+def test_a_restart_knows_the_epochs_of_records_that_a_trim_had_hidden(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    for offset, epoch in enumerate((1, 1, 1, 2)):
+        journal.append_fetched(batch(offset, epoch), 2, 0)
+    journal.log.advance_start(3)  # as a trim does behind a snapshot that ends there
+    journal.log.sync()
+    data = encode_snapshot([topic("a")], LEVEL, 1, 0, 0, None)
+    name = SnapshotId(3, 1).name
+    (tmp_path / "__cluster_metadata-0" / name).write_bytes(data)
+    again = open_journal(tmp_path)
+    assert again.log.start == 0, "only whole segments go"
+    # A follower whose log ends there has what the leader has, and must not go back.
+    assert again.view.end_of(1) == Position(1, 3)
+
+
 # -- a new disk ---------------------------------------------------------------------------------
 
 

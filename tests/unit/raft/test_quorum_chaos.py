@@ -106,7 +106,7 @@ class Chaos:
         await self.quorum.agree(end)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(5), 58, 110])
 def test_what_was_acknowledged_is_with_everybody_in_the_end(tmp_path: Path, seed: int) -> None:
     told: list[Chaos] = []
 
