@@ -17,12 +17,7 @@ from penstock.raft.effects import (
     TakeSnapshot,
     Truncate,
 )
-from penstock.raft.election_state import (
-    CorruptElectionState,
-    ElectionState,
-    decode,
-    encode,
-)
+from penstock.raft.election_state import ElectionState
 from penstock.raft.machine import Raft
 from penstock.raft.messages import (
     BeginEpoch,
@@ -604,41 +599,3 @@ def test_a_node_with_a_new_disk_does_not_follow_its_own_past() -> None:
 def test_every_role_has_a_way_out() -> None:
     assert {role for role, _ in NEXT} == set(Role)
     assert {event for _, event in NEXT} == set(Event)
-
-
-# -- the file -----------------------------------------------------------------------------------
-
-
-def test_the_vote_is_written_as_kafka_writes_it_with_static_voters() -> None:
-    data = encode(ElectionState(2, 1), ALONE)
-    assert data == (
-        b'{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
-        b'"currentVoters":[{"voterId":1}],"data_version":0}'
-    )
-    assert decode(data) == ElectionState(2, 1)
-
-
-def test_the_vote_is_written_as_kafka_writes_it_with_dynamic_voters() -> None:
-    state = ElectionState(3, -1, 1, b"v" * 16)
-    data = encode(state, Voters({1: Voter(1, b"v" * 16)}, 1))
-    assert data == (
-        b'{"leaderId":-1,"leaderEpoch":3,"votedId":1,'
-        b'"votedDirectoryId":"dnZ2dnZ2dnZ2dnZ2dnZ2dg","data_version":1}'
-    )
-    assert decode(data) == state
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"\xff\xfe",
-        b"[]",
-        b"{}",
-        b'{"leaderId":1,"leaderEpoch":2,"votedId":-1,"data_version":7}',
-        b'{"leaderId":"x","leaderEpoch":2,"votedId":-1,"data_version":0}',
-    ],
-)
-def test_a_vote_that_cannot_be_read_is_never_guessed(data: bytes) -> None:
-    with pytest.raises(CorruptElectionState):
-        decode(data)
