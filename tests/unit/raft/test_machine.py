@@ -29,7 +29,7 @@ from penstock.raft.messages import (
     Vote,
     VoteReply,
 )
-from penstock.raft.roles import NEXT, Event, Role
+from penstock.raft.roles import Role
 from penstock.raft.snapshots import SnapshotId
 from penstock.raft.voters import Voter, Voters, static_voters
 
@@ -594,8 +594,3 @@ def test_a_node_with_a_new_disk_does_not_follow_its_own_past() -> None:
     ask = Fetch(0, raft.own, EMPTY, -1)
     raft.on_fetch_reply(NO_NODE, ask, FetchReply(7, 1), T0, LOW)
     assert (raft.role, raft.epoch) == (Role.UNATTACHED, 7)
-
-
-def test_every_role_has_a_way_out() -> None:
-    assert {role for role, _ in NEXT} == set(Role)
-    assert {event for _, event in NEXT} == set(Event)
