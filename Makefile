@@ -11,8 +11,9 @@ COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 KILLS ?= 50
 JOBS ?= 3
+SEEDS ?= 1000
 
-.PHONY: help install up test endure check bench demo demo-broker generate system-packages clean
+.PHONY: help install up test endure endure-pipelines sim check bench demo demo-broker generate system-packages clean
 
 help: ## List what one can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +53,14 @@ test: install system-packages ## Run all tests (ARGS="-k words" picks some, JOBS
 endure: install ## Kill nodes and clients at work for longer (KILLS=50)
 	@$(COMPILE)
 	PENSTOCK_EOS_KILLS=$(KILLS) $(BIN)/python -m pytest -s --timeout 3600 tests/system/test_exactly_once.py
+
+endure-pipelines: install ## Kill drivers, executors and brokers under pipelines (KILLS=50)
+	@$(COMPILE)
+	PENSTOCK_PIPELINE_KILLS=$(KILLS) $(BIN)/python -m pytest -s --timeout 7200 \
+	  tests/pipeline/test_exactly_once_topic.py tests/pipeline/test_exactly_once_lake.py
+
+sim: install ## Run quorums through faults in virtual time (SEEDS=1000; SEED=n tells one story again)
+	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 check: install ## Lint, types, layers
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ from penstock.coordination.group.consumer import member as consumer_member
 from penstock.coordination.group.consumer import reconcile as consumer
 from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.txn import states as txn
-from penstock.raft import machine as raft
+from penstock.raft import roles as raft
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TARGET = os.path.join(HERE, "..", "..", "docs", "reference", "state-machines.md")
@@ -96,7 +96,7 @@ MACHINES = (
     Machine(
         "A voter of the metadata quorum",
         "Who leads the metadata log.",
-        "penstock/raft/machine.py",
+        "penstock/raft/roles.py",
         raft.NEXT,
         raft.Role.UNATTACHED,
         camel,

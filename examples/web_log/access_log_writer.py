@@ -6,6 +6,7 @@ The log is renamed when it has grown to `--rotate` lines, as log rotation does i
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import time
@@ -29,6 +30,11 @@ def line(chance: random.Random, number: int, at: datetime) -> str:
     return text[: chance.randrange(20, 60)] if number % BROKEN_ONE_IN == 0 else text
 
 
+def _liveliness(passed: float) -> float:
+    """Visitors come in waves: three of them over the whole log."""
+    return 1 + 0.7 * math.sin(6 * math.pi * passed)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("log")
@@ -45,7 +51,7 @@ def main() -> None:
         log.write(line(chance, number, datetime.now(UTC)) + "\n")
         if (number + 1) % max(1, given.lines_per_second // ticks) == 0:
             log.flush()
-            due += 1 / ticks
+            due += 1 / ticks / _liveliness(number / given.lines)
             time.sleep(max(0.0, due - time.monotonic()))
         if (number + 1) % given.rotate == 0 and number + 1 < given.lines:
             log.close()

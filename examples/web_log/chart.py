@@ -7,7 +7,7 @@ from html import escape
 
 WIDTH, HEIGHT = 900, 320
 LEFT, RIGHT, TOP, BOTTOM = 60, 150, 40, 40
-COLOURS = ("#2f6690", "#81c3d7", "#d9b44a", "#75b9be", "#a23b72", "#6b8f71")
+COLOURS = ("#2f6690", "#81c3d7", "#d9b44a", "#4f9d69", "#a23b72", "#6b8f71")
 
 
 def draw(title: str, times: Sequence[str], counts: Mapping[str, Sequence[float]]) -> str:

@@ -166,7 +166,7 @@ def paint(story: Story, picture: str) -> None:
     times = sorted({time for section in counts.values() for time in section})
     columns = {name: [row.get(time, 0.0) for time in times] for name, row in sorted(counts.items())}
     with open(picture, "w") as file:
-        file.write(draw("Hits by section, every ten seconds", times, columns))
+        file.write(draw("Hits by section, every five seconds", times, columns))
 
 
 def read(story: Story, topic: str) -> Iterator[Message]:

@@ -22,7 +22,7 @@ from penstock.metadata.levels import SUPPORTED
 from penstock.model.config.endpoints import Listener as ListenerConfig
 from penstock.model.config.node import NodeConfig
 from penstock.model.config.topics import topic_defaults
-from penstock.model.ids import uuid_text
+from penstock.model.ids import ZERO_UUID, uuid_text
 from penstock.net.buffers import BufferPool
 from penstock.net.listener import Limits, Listener
 from penstock.platform.chance import SystemChance
@@ -185,7 +185,16 @@ class Node:
             MetadataLogSettings.of(config),
             self._clock.now(),
         )
-        raft = RaftDriver(journal, config.node_id, self._clock, self._chance, self._workers)
+        held = [each.uuid for each in store.directories if each.path == config.metadata_log_dir]
+        raft = RaftDriver(
+            journal,
+            config.node_id,
+            self._clock,
+            self._chance,
+            self._workers,
+            # Of a folder that holds nothing but metadata the store knows nothing.
+            directory=held[0] if held else ZERO_UUID,
+        )
         settings = Settings(
             cluster_id,
             config.node_id,

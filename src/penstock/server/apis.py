@@ -82,12 +82,16 @@ def _lazy(name: str) -> Callable[[], Handler]:
     return load
 
 
-HANDLERS: dict[int, Callable[[], Handler]] = {int(key): _lazy(key.name.lower()) for key in _BUILT}
+MODULES = {int(key): key.name.lower() for key in _BUILT}
+"""The module of handlers that answers an API on a broker's listener."""
 
-CONTROLLER_HANDLERS = {
-    **{key: load for key, load in HANDLERS.items() if "controller" in API[key].listeners},
-    **{int(key): _lazy(key.name.lower()) for key in _QUORUM},
-    **{int(key): _lazy("controller_request") for key in _OF_CONTROLLERS},
-    int(ApiKey.FETCH): _lazy("fetch_metadata"),
+CONTROLLER_MODULES = {
+    **{key: name for key, name in MODULES.items() if "controller" in API[key].listeners},
+    **{int(key): key.name.lower() for key in _QUORUM},
+    **{int(key): "controller_request" for key in _OF_CONTROLLERS},
+    int(ApiKey.FETCH): "fetch_metadata",
 }
-"""What a controller's listener serves: its Fetch is for those who copy the metadata log."""
+"""The same on a controller's listener: its Fetch is for those who copy the metadata log."""
+
+HANDLERS = {key: _lazy(name) for key, name in MODULES.items()}
+CONTROLLER_HANDLERS = {key: _lazy(name) for key, name in CONTROLLER_MODULES.items()}
