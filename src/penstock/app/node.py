@@ -8,6 +8,7 @@ reverse, and the marker of a clean shutdown is the last thing written.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 
 from penstock.app.maintenance import Maintenance
@@ -185,7 +186,8 @@ class Node:
             MetadataLogSettings.of(config),
             self._clock.now(),
         )
-        held = [each.uuid for each in store.directories if each.path == config.metadata_log_dir]
+        own = os.path.abspath(config.metadata_log_dir)
+        held = [each.uuid for each in store.directories if each.path == own]
         raft = RaftDriver(
             journal,
             config.node_id,
