@@ -48,7 +48,7 @@ up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --
 # Many tests wait for timeouts and elections rather than compute: one more than two cores can take.
 test: install system-packages ## Run all tests (ARGS="-k words" picks some, JOBS=1 runs them one by one)
 	@$(COMPILE)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --durations 25 $(ARGS)
 
 endure: install ## Kill nodes and clients at work for longer (KILLS=50)
 	@$(COMPILE)

@@ -25,7 +25,7 @@ from tests.pipeline.sinks.lake_scene import lake_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KILLS = int(os.environ.get("PENSTOCK_PIPELINE_KILLS", "2"))
+KILLS = int(os.environ.get("PENSTOCK_PIPELINE_KILLS", "1"))
 LONG = KILLS >= 10
 BATCH = 400
 PER_KILL = 3 * BATCH if LONG else 2 * BATCH

@@ -22,7 +22,7 @@ from penstock.testing import Broker
 from tests.pipeline.sinks.topic_scene import create, read_all
 from tests.pipeline.spark.cluster import Cluster
 
-KILLS = int(os.environ.get("PENSTOCK_PIPELINE_KILLS", "3"))
+KILLS = int(os.environ.get("PENSTOCK_PIPELINE_KILLS", "2"))
 BATCH = 1_500
 PER_KILL = 3 * BATCH
 KEYS = 50
@@ -156,7 +156,7 @@ class Victims:
         self._broker = broker
         self._pipeline = pipeline
         self.killed: Counter[str] = Counter()
-        self._ways: list[Callable[[], None]] = [self.executor, self.broker, self.driver]
+        self._ways: list[Callable[[], None]] = [self.driver, self.broker, self.executor]
 
     def kill_one(self, number: int) -> None:
         way = self._ways[number] if number < len(self._ways) else self._chance.choice(self._ways)

@@ -61,5 +61,5 @@ class PipelineGroup(QuickGroup):
             raise Failure(front + problem.what, problem.advice) from None
 
 
-pipeline = new_app("Run data pipelines on Spark: check, plan, run, watch, stop and mend them.")
+pipeline = new_app("Run, watch and mend data pipelines on Spark.")
 pipeline.info.cls = PipelineGroup

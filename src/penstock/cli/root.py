@@ -29,7 +29,7 @@ COMMANDS = {
     "pipeline": (
         "penstock.cli.pipeline",
         "pipeline",
-        "Run data pipelines on Spark: check, plan, run, watch and stop them.",
+        "Run, watch and mend data pipelines on Spark.",
     ),
     "config": ("penstock.cli.config", "config", "Describe, set, unset and validate configuration."),
     "log": ("penstock.cli.log", "log", "Look into log directories, without a running node."),

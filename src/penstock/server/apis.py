@@ -90,8 +90,15 @@ CONTROLLER_MODULES = {
     **{int(key): key.name.lower() for key in _QUORUM},
     **{int(key): "controller_request" for key in _OF_CONTROLLERS},
     int(ApiKey.FETCH): "fetch_metadata",
+    int(ApiKey.ENVELOPE): "envelope",
 }
 """The same on a controller's listener: its Fetch is for those who copy the metadata log."""
+
+FORWARDED = frozenset(key for key in MODULES if "controller" in API[key].listeners) - {
+    int(ApiKey.FETCH),
+    int(ApiKey.API_VERSIONS),
+}
+"""What a broker may pass on to the controller for its clients."""
 
 HANDLERS = {key: _lazy(name) for key, name in MODULES.items()}
 CONTROLLER_HANDLERS = {key: _lazy(name) for key, name in CONTROLLER_MODULES.items()}

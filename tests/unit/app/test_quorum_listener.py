@@ -9,7 +9,14 @@ from typing import Any
 from penstock.app.node import Node
 from penstock.model.errors import ErrorCode
 from penstock.net.peer import Peer
-from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.generated.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from penstock.protocol.generated.envelope import EnvelopeRequest
+from penstock.protocol.headers import write_request_header
 from penstock.raft.batches import decode_records
 from penstock.raft.messages import BeginEpoch, Fetch, FetchReply, Position, Replica, Vote, VoteReply
 from penstock.raft.wire import Envelope, reply_of, request_of
@@ -89,4 +96,36 @@ async def test_a_stranger_who_claims_a_later_epoch_only_delays_a_sole_voter(
         topic = CreatableTopic(name="after", num_partitions=1, replication_factor=1)
         made = await node.broker.controller.handle(19, CreateTopicsRequest(topics=[topic]))
         assert [each.error_code for each in made.topics] == [0]
+        peer.close()
+
+
+def enveloped(request: Any, version: int) -> EnvelopeRequest:
+    inside = bytearray()
+    write_request_header(inside, request.API_KEY, version, 7, "client")
+    request.write(version, inside)
+    return EnvelopeRequest(request_data=bytes(inside), client_host_address=b"\x7f\0\0\1")
+
+
+async def test_a_broker_passes_on_what_its_client_asked(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        peer = controller_of(node)
+        topic = CreatableTopic(name="passed-on", num_partitions=1, replication_factor=1)
+        answer = await peer.ask(enveloped(CreateTopicsRequest(topics=[topic]), 7), 10)
+        assert answer.error_code == 0
+        response, _ = CreateTopicsResponse.read(answer.response_data, 7, 5)  # behind the header
+        assert [(each.name, each.error_code) for each in response.topics] == [("passed-on", 0)]
+        assert "passed-on" in node.broker.image.topics.by_name
+        peer.close()
+
+
+async def test_what_a_broker_may_not_pass_on_is_refused(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        peer = controller_of(node)
+        for wrong in (
+            enveloped(BrokerHeartbeatRequest(), 1),
+            enveloped(EnvelopeRequest(), 0),
+            EnvelopeRequest(request_data=b"\0\x13"),
+        ):
+            answer = await peer.ask(wrong, 10)
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
         peer.close()

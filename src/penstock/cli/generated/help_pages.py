@@ -25,8 +25,7 @@ Commands:
   consume   Read records, to standard output.
   group     List, describe, measure, reset and delete groups.
   txn       List, describe, find and abort transactions.
-  pipeline  Run data pipelines on Spark: check, plan, run, watch and stop
-            them.
+  pipeline  Run, watch and mend data pipelines on Spark.
   config    Describe, set, unset and validate configuration.
   log       Look into log directories, without a running node.
   cluster   Look at a cluster as a whole.
@@ -507,7 +506,7 @@ Options:
     "pipeline": """\
 Usage: penstock pipeline [OPTIONS] COMMAND [ARGS]...
 
-  Run data pipelines on Spark: check, plan, run, watch, stop and mend them.
+  Run, watch and mend data pipelines on Spark.
 
 Options:
   -h, --help  Show this message and exit.
