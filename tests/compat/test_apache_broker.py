@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.oracle.nodes import ApacheNode, Node, PenstockNode
@@ -70,6 +70,14 @@ def test_topics_are_spread_over_both_and_clients_see_one_cluster(
         assert leaders == {1: PARTITIONS // 2, 2: PARTITIONS // 2}
         _write(asked, topic)
         assert _read(asked, topic) == {b"%d" % number: 1 for number in range(RECORDS)}
+
+
+def test_replicas_that_nobody_would_keep_alike_are_refused(cluster: tuple[Node, Node]) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster[0].bootstrap})
+    asked = admin.create_topics([NewTopic("two-of-each", 1, 2)])["two-of-each"]
+    with pytest.raises(KafkaException) as refused:
+        asked.result(SECONDS_MAX)
+    assert refused.value.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR
 
 
 def test_both_coordinate_groups(cluster: tuple[Node, Node]) -> None:

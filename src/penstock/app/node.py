@@ -58,6 +58,10 @@ class CannotStart(Exception):
     """The node refuses to start; the message says what to do about it."""
 
 
+REPLICAS_MAX = 1
+"""Brokers of another make may join the quorum, but partitions are not replicated yet."""
+
+
 class Node:
     """Everything that runs in one process."""
 
@@ -206,6 +210,7 @@ class Node:
             delete_topics=config.get_bool("delete.topic.enable"),
             isr_min_default=config.get_int("min.insync.replicas"),
             quorum=tuple(voter.id for voter in voters),
+            replicas_max=REPLICAS_MAX,
         )
         self._driver = ControllerDriver(
             raft,

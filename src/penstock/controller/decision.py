@@ -84,6 +84,8 @@ class Settings(NamedTuple):
     isr_min_default: int = 1
     quorum: tuple[int, ...] = ()
     """Ids of the voters; each must support a feature level before it is finalized."""
+    replicas_max: int = 32_767
+    """More replicas than the brokers can keep alike are not promised to anybody."""
 
 
 class Context(NamedTuple):
