@@ -26,6 +26,7 @@ from penstock.model.config.topics import topic_defaults
 from penstock.model.ids import ZERO_UUID, uuid_text
 from penstock.net.buffers import BufferPool
 from penstock.net.listener import Limits, Listener
+from penstock.net.network import TcpNetwork
 from penstock.platform.chance import SystemChance
 from penstock.platform.clock import SystemClock
 from penstock.platform.disk import Disk
@@ -130,6 +131,7 @@ class Node:
             self._workers,
             EMPTY,
             SUPPORTED,
+            TcpNetwork(),
         )
         broker.quorum = self._quorum_service(driver, cluster_id)
         store.on_offline = broker.on_directory_offline

@@ -54,12 +54,13 @@ class Peer:
         self._connecting: asyncio.Future[_Connection] | None = None
         self._closed = False
 
-    async def ask(self, request: Message, seconds_max: float) -> Any:
+    async def ask(self, request: Message, seconds_max: float, version: int | None = None) -> Any:
         """The other node's answer; PeerLost if there is none in time."""
         try:
             async with asyncio.timeout(seconds_max):
                 connection = await self._connected()
-                return await connection.ask(request, connection.version_of(request.API_KEY))
+                chosen = connection.version_of(request.API_KEY) if version is None else version
+                return await connection.ask(request, chosen)
         except TimeoutError:
             # An answer that comes later would be taken for another's: begin anew.
             self._drop()

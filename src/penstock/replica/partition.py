@@ -157,6 +157,38 @@ class Partition:
         self.guards.void_all()
         self.release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    # -- following --------------------------------------------------------------------------
+
+    def follow(
+        self, epoch: int, leader: int, isr: tuple[int, ...], replicas: tuple[int, ...]
+    ) -> None:
+        """Become, or stay, a follower in `epoch`; `leader` is -1 while there is none."""
+        if self.leading or epoch != self.leader_epoch:
+            self.step_down(epoch, leader)
+        self.leader = leader
+        self.isr = isr
+        self.replicas = replicas
+
+    def append_fetched(self, records: bytes | memoryview, now: int) -> int:
+        """Take batches as the leader sent them; the new end. CorruptBatch or OSError if not."""
+        return self.log.append_batches(records, now)
+
+    def take_marks(self, high_watermark: int, log_start: int) -> None:
+        """How far the leader has come: nothing counts as committed here that is not there."""
+        log = self.log
+        if log_start > log.start:
+            log.advance_start(min(log_start, log.end))
+        self._synced = min(high_watermark, log.end)
+        self._advance(BYTES_UNCOUNTED)
+
+    def truncate_to(self, offset: int, now: int) -> None:
+        """Cut off what the leader does not have."""
+        self.log.truncate_to(offset, now)
+
+    def restart_at(self, offset: int, now: int) -> None:
+        """Forget everything and begin at `offset`: the leader no longer has what comes next."""
+        self.log.truncate_all(offset, now)
+
     def release_all(self, error: ErrorCode) -> None:
         """The partition moves, goes offline or is deleted: nobody waits here any longer."""
         commits, self._commits = self._commits, deque()

@@ -16,6 +16,7 @@ from penstock.model.ids import NodeId
 from penstock.server.coordinators import Coordinators
 from penstock.server.fetch_sessions import FetchSessions
 from penstock.server.log_moves import LogMoves
+from penstock.server.neighbours import Neighbours
 from penstock.server.producer_ids import ProducerIds
 from penstock.server.reconcile import Reconciler, settle
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.metadata.topics import PartitionImage, TopicImage
     from penstock.model.config.node import NodeConfig
     from penstock.model.ids import TopicPartition
+    from penstock.net.network import Network
     from penstock.platform.chance import Chance
     from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
@@ -71,6 +73,7 @@ class Broker:
         workers: Workers,
         image: MetadataImage,
         supported_features: Mapping[str, tuple[int, int]],
+        network: Network,
     ) -> None:
         self.config = config
         self.node_id = NodeId(config.node_id)
@@ -98,6 +101,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             self.limits.fetch_sessions_max, lambda: chance.between(1, 2_147_483_647)
         )
+        self.neighbours = Neighbours(network, self.node_id, config.inter_broker_listener_name)
         self.producer_ids = ProducerIds(controller, self.node_id, lambda: self.epoch)
         self.log_moves = LogMoves(self)
         self.coordinators = Coordinators(self)
@@ -114,6 +118,7 @@ class Broker:
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Become what a newly committed image says."""
         self.image = image
+        self.neighbours.on_image(image)
         self._reconciler.apply(image, delta)
         self.coordinators.on_image(image, delta)
 
@@ -145,6 +150,7 @@ class Broker:
         for partition in self.hosted.values():
             partition.release_readers()
         self.coordinators.close()
+        self.neighbours.close()
 
     # -- finding partitions ------------------------------------------------------------------
 
