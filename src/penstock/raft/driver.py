@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from penstock.platform.workers import Workers
     from penstock.raft.journal import Journal
     from penstock.raft.peers import Peers
+    from penstock.raft.progress import ReplicaProgress
     from penstock.raft.voters import Voters
 
 log = logging.getLogger("penstock.raft")
@@ -160,6 +161,13 @@ class RaftDriver:
     def next_offset(self) -> int:
         """Where the next proposal's first record will stand."""
         return self.journal.log.end
+
+    def replicas(self) -> list[ReplicaProgress]:
+        """How far voters and observers are; nothing unless this node leads: only leaders know."""
+        progress = self._machine.progress
+        if progress is None or not self.leading:
+            return []
+        return progress.report(self._clock.monotonic(), self._clock.now())
 
     # -- running ----------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from penstock.model.ids import ZERO_UUID, Millis
 from penstock.raft.messages import Replica
 from penstock.raft.voters import Voters
@@ -10,6 +12,19 @@ OBSERVER_MS_MAX = 300_000
 """An observer that was not heard from for so long is forgotten."""
 
 OBSERVERS_MAX = 10_000
+
+
+class ReplicaProgress(NamedTuple):
+    """How far a replica of the metadata log is, as the leader tells it to those who ask."""
+
+    replica: Replica
+    is_voter: bool
+    end: int
+    """Durable there up to here; -1 if it has not said so yet."""
+    fetched_at: int
+    """Milliseconds since 1970; -1 if it has not fetched in this epoch."""
+    caught_up_at: int
+    """When it last had all that the leader had; -1 if that was not in this epoch."""
 
 
 class Copy:
@@ -106,6 +121,35 @@ class Progress:
         """The other voters, those who have most of the log first."""
         others = (key for key in self._keys.values() if key.id != self._own)
         return tuple(sorted(others, key=lambda key: (-self.copies[key].end, key.id)))
+
+    def report(self, now: Millis, since_1970: int) -> list[ReplicaProgress]:
+        """Voters in the order of their ids, then the observers that were heard from lately.
+
+        Times are told by a calendar on which it is `since_1970` milliseconds now.
+        """
+        voters = set(self._keys.values())
+        observers = [
+            replica
+            for replica, copy in self.copies.items()
+            if replica not in voters and now - copy.fetched_at <= OBSERVER_MS_MAX
+        ]
+        found = []
+        for replica in (*sorted(voters), *sorted(observers)):
+            copy = self.copies[replica]
+            fetched_at, caught_up_at = copy.fetched_at, copy.caught_up_at
+            if replica.id == self._own:
+                fetched_at = caught_up_at = now  # it has what it has
+            known = copy.end >= 0
+            found.append(
+                ReplicaProgress(
+                    replica,
+                    replica in voters,
+                    copy.end,
+                    since_1970 - (now - fetched_at) if known else -1,
+                    since_1970 - (now - caught_up_at) if known and caught_up_at >= 0 else -1,
+                )
+            )
+        return found
 
     def _forget_observers(self, now: Millis) -> None:
         voters = set(self._keys.values())

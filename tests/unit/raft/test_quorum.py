@@ -129,3 +129,28 @@ def test_time_is_the_loops() -> None:
     simulate(wait(), loop)
     assert clock.monotonic() == Millis(3_600_000)
     assert clock.now() - clock.monotonic() == 1_700_000_000_005
+
+
+def test_a_leader_tells_how_far_everybody_is(tmp_path: Path) -> None:
+    async def story(quorum: Quorum) -> None:
+        await quorum.start_all()
+        end = await quorum.propose("a")
+        await quorum.agree(end)
+        leader = await quorum.leader()
+        silent = next(number for number in VOTERS.ids if number != leader.node_id)
+        await quorum.crash(silent)
+        left = quorum.clock.now()
+        await asyncio.sleep(1.5)
+        told = {each.replica.id: each for each in leader.replicas()}
+        assert list(told) == VOTERS.ids
+        assert {each.end for each in told.values()} == {end}
+        assert told[leader.node_id].fetched_at == quorum.clock.now()
+        assert (
+            told[silent].fetched_at
+            <= left
+            < min(each.caught_up_at for number, each in told.items() if number != silent)
+        )
+        others = [member for member in quorum.members.values() if member is not leader]
+        assert [member.replicas() for member in others] == [[]]
+
+    play(tmp_path, story)
