@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.controller.assignment import completed
 from penstock.metadata.topics import LEADER_UNCHANGED, RECOVERY_UNCHANGED, PartitionImage
 from penstock.model.ids import NO_NODE
 from penstock.protocol.generated.metadata_records import PartitionChangeRecord
@@ -39,7 +40,11 @@ class Rules(NamedTuple):
 
 
 def settle(old: PartitionImage, isr: tuple[int, ...], rules: Rules) -> PartitionImage:
-    """The partition's state once `isr` is in sync and a leader is elected; epochs stay put."""
+    """The partition's state once `isr` is in sync and a leader is elected; epochs stay put.
+
+    A move to other brokers is complete as soon as all of them are in sync.
+    """
+    old, isr = completed(old, isr)
     elr = _eligible(old, isr, rules)
     leader, clean = _elect(old, isr, elr, rules)
     recovering = old.recovering
@@ -62,7 +67,7 @@ def settle(old: PartitionImage, isr: tuple[int, ...], rules: Rules) -> Partition
 def _eligible(old: PartitionImage, isr: tuple[int, ...], rules: Rules) -> tuple[int, ...]:
     if not rules.elr_enabled or len(isr) >= rules.isr_min:
         return ()
-    kept = {*old.elr, *old.isr}.difference(isr)
+    kept = {*old.elr, *old.isr}.intersection(old.replicas).difference(isr)
     return tuple(sorted(r for r in kept if r not in rules.lost))
 
 
@@ -116,11 +121,13 @@ def change_record(
     """The record that turns `old` into `new`, or None if they are the same."""
     if new == old:
         return None
+    # A replica that is dropped may go on asking: the next epoch tells it from one that belongs.
+    dropped = not set(old.replicas) <= set(new.replicas)
     return PartitionChangeRecord(
         partition_id=index,
         topic_id=topic_id,
         isr=None if new.isr == old.isr else list(new.isr),
-        leader=LEADER_UNCHANGED if new.leader == old.leader else new.leader,
+        leader=LEADER_UNCHANGED if new.leader == old.leader and not dropped else new.leader,
         replicas=None if new.replicas == old.replicas else list(new.replicas),
         removing_replicas=None if new.removing == old.removing else list(new.removing),
         adding_replicas=None if new.adding == old.adding else list(new.adding),

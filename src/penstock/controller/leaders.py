@@ -68,16 +68,26 @@ def after_directories_failed(
     )
 
 
+def rules_for(
+    context: Context, topic: str, partition: PartitionImage, election: Election = Election.ONLINE
+) -> Rules:
+    """What an election goes by when every broker that is up may lead."""
+    return Rules(
+        lambda node: _usable(context, partition, node),
+        context.image.features.elr_enabled,
+        # A partition cannot be asked for more replicas in sync than it has.
+        min(isr_min_of(context, topic), len(partition.replicas)),
+        election,
+    )
+
+
 def without_replica(
     context: Context, topic: TopicImage, index: int, broker: int
 ) -> PartitionChangeRecord | None:
     """One replica cannot be used: the change that takes it out of its partition's ISR."""
     partition = topic.partitions[index]
-    rules = Rules(
-        lambda node: node != broker and _usable(context, partition, node),
-        context.image.features.elr_enabled,
-        min(isr_min_of(context, topic.name), len(partition.replicas)),
-    )
+    usable = rules_for(context, topic.name, partition)
+    rules = usable._replace(acceptable=lambda node: node != broker and usable.acceptable(node))
     isr = tuple(node for node in partition.isr if node != broker)
     return change_record(topic.id, index, partition, settle(partition, isr, rules))
 
@@ -160,6 +170,10 @@ def _for(change: PartitionChangeRecord, topic_id: bytes, index: int) -> Partitio
         topic_id=topic_id,
         isr=change.isr,
         leader=change.leader,
+        replicas=change.replicas,
+        removing_replicas=change.removing_replicas,
+        adding_replicas=change.adding_replicas,
+        directories=change.directories,
         leader_recovery_state=change.leader_recovery_state,
         eligible_leader_replicas=change.eligible_leader_replicas,
         last_known_elr=change.last_known_elr,

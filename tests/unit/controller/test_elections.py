@@ -104,6 +104,8 @@ nodes = st.lists(st.integers(1, 4), unique=True, max_size=4).map(tuple)
         partition_epoch=st.integers(0, 5),
         elr=nodes,
         last_known_elr=st.sampled_from([(), (1,), (2,)]),
+        adding=nodes,
+        removing=nodes,
         recovering=st.booleans(),
     ),
     nodes,
@@ -125,13 +127,16 @@ def test_a_leader_is_alive_and_in_sync_and_the_record_says_it_all(
     new = settle(old, isr, chosen)
     assert new.leader == NOBODY or (new.leader in alive and new.leader in new.isr)
     assert not set(new.elr) & set(new.isr)
+    assert len(new.directories) == len(new.replicas)
+    assert set(new.elr) <= set(new.replicas)
     record = change_record(b"t", 0, old, new)
     if record is None:
         assert new == old
         return
     merged = merge(old, record)
     assert merged.partition_epoch == old.partition_epoch + 1
-    assert merged.leader_epoch == old.leader_epoch + (new.leader != old.leader)
+    dropped = set(old.replicas) - set(new.replicas)
+    assert merged.leader_epoch == old.leader_epoch + (new.leader != old.leader or bool(dropped))
     same_epochs = merged._replace(
         leader_epoch=new.leader_epoch, partition_epoch=new.partition_epoch
     )
