@@ -23,6 +23,8 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.platform.directory_lock import DirectoryLock
+
 Buffer = bytes | bytearray | memoryview
 
 OPEN_FILES_MAX = 8_000  # of 20,000, which leaves room for sockets and for what libraries open
@@ -181,6 +183,10 @@ class Disk:
     def open_files(self) -> int:
         """How many descriptors are open now."""
         return self._open_count
+
+    def lock(self, directory: str) -> DirectoryLock:
+        """Keep every other process out of a directory; DirectoryInUse if one is in it."""
+        return DirectoryLock(directory)
 
     def adopt(self) -> None:
         """Make the calling thread the one that may use files freely."""

@@ -60,7 +60,7 @@ class LogDirectory:
     def open(self, node_id: int, cluster_id: str, chance: Chance) -> None:
         """Lock the directory and check, or write, whose it is."""
         self._make()
-        self._lock = DirectoryLock(self.path)
+        self._lock = self._disk.lock(self.path)
         try:
             self._check_identity(node_id, cluster_id, chance)
         except (OSError, ValueError):

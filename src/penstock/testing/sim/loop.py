@@ -1,17 +1,20 @@
 """An event loop whose time passes only when nobody has anything to do.
 
 A second of waiting costs nothing, and a run with the same seed is the same run: no thread, no
-socket and no clock of the machine has a say in it.
+socket and no clock of the machine has a say in it. Several processes may live on one loop
+(`process`), and reach each other if it was given a network.
 """
 
 from __future__ import annotations
 
 import asyncio
-import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+import heapq
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Protocol, TypeVar
 
 from penstock.model.ids import Millis
+from penstock.testing.sim.process import CURRENT, Process
 
 EPOCH_MS = 1_700_000_000_000
 """What the wall clock shows when a simulation begins."""
@@ -23,30 +26,108 @@ class Stuck(RuntimeError):
     """Everybody waits for somebody else, and no timer will ever ring."""
 
 
-class _Selector(selectors.SelectSelector):
-    """Instead of waiting for the kernel, lets time pass."""
+class Connects(Protocol):
+    """Makes connections between processes."""
 
-    loop: SimulatedLoop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise Stuck("nothing is due, and everything waits")
-        if timeout > 0:
-            self.loop.now += timeout
-        return []
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]: ...
 
 
-class SimulatedLoop(asyncio.SelectorEventLoop):
+class SimulatedLoop(asyncio.BaseEventLoop):
     """Virtual time, from 0 on, in seconds."""
 
+    _ready: Any
+    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
+
     def __init__(self) -> None:
+        super().__init__()
         self.now = 0.0
-        selector = _Selector()
-        super().__init__(selector)
-        selector.loop = self
+        self.events = 0
+        """How many callbacks have run."""
+        self.network: Connects | None = None
+        self.failures: list[str] = []
+        """What nobody caught: our own faults."""
+        self.set_exception_handler(self._note_failure)
 
     def time(self) -> float:
         return self.now
+
+    # -- running ------------------------------------------------------------------------------
+
+    def call_soon(
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def _run_once(self) -> None:
+        """Do what is due, in its order; if nothing is, let time pass until something will be."""
+        ready, scheduled = self._ready, self._scheduled
+        if not ready and not self._stopping:
+            while scheduled and scheduled[0]._cancelled:  # type: ignore[attr-defined]
+                heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
+            if not scheduled:
+                raise Stuck("nothing is due, and everything waits")
+            self.now = max(self.now, scheduled[0].when())
+        while scheduled and scheduled[0].when() <= self.now:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process: Process | None = handle._context.get(CURRENT)
+            if process is not None and not process.alive:
+                continue
+            if process is not None and process.paused:
+                process.held.append(handle)
+                continue
+            self.events += 1
+            handle._run()
+
+    def resume(self, process: Process) -> None:
+        """End a pause: all that was held back happens now."""
+        process.paused = False
+        held = process.held
+        while held:
+            self._ready.append(held.popleft())
+
+    def _process_events(self, event_list: Any) -> None:
+        raise NotImplementedError("there is no kernel here")
+
+    def _write_to_self(self) -> None:
+        raise RuntimeError("a simulation has one thread")
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # noqa: ARG002
+        """What would go to a thread is done at once."""
+        done = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as problem:  # noqa: BLE001 - handed to whoever awaits the future
+            done.set_exception(problem)
+        return done
+
+    def _note_failure(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        problem = context.get("exception")
+        self.failures.append(f"{context.get('message')}: {problem!r}")
+
+    # -- connections --------------------------------------------------------------------------
+
+    async def create_connection(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        **_: Any,
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """A connection through the simulated network."""
+        if self.network is None:
+            raise OSError("this simulation has no network")
+        return await self.network.connect(protocol_factory, host, port)
 
 
 class SimulatedClock:
