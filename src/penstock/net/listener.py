@@ -51,7 +51,7 @@ class Listener:
         self.limits = limits
         self.loop = asyncio.get_running_loop()
         self.port = 0
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order in which they came
         self._by_address: Counter[str] = Counter()
         self._tls = tls
         self._sock: socket.socket | None = None
@@ -97,7 +97,7 @@ class Listener:
     def admit(self, connection: Connection) -> None:
         """Count a new connection, or close it when there are too many."""
         address = connection.peer[0]
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._by_address[address] += 1
         if self._stopped:
             connection.abort()  # it was accepted just before
@@ -111,7 +111,7 @@ class Listener:
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
         if connection in self.connections:
-            self.connections.discard(connection)
+            del self.connections[connection]
             address = connection.peer[0]
             self._by_address[address] -= 1
             if not self._by_address[address]:

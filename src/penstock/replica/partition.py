@@ -126,7 +126,7 @@ class Partition:
         self._synced = log.high_watermark
         self._sync_queue = syncs
         log.producers.advance_high_watermark(log.high_watermark)
-        self._waiters: set[Waiter] = set()
+        self._waiters: dict[Waiter, None] = {}  # in the order in which they came
         self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
         self.guards = Guards()
         self._follow_config(log.config)
@@ -503,11 +503,11 @@ class Partition:
 
     def park(self, waiter: Waiter) -> None:
         """Tell `waiter` about progress until it is removed."""
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
 
     def unpark(self, waiter: Waiter) -> None:
         """Stop telling."""
-        self._waiters.discard(waiter)
+        self._waiters.pop(waiter, None)
 
 
 def _rules_of(config: LogConfig) -> RecordRules:
