@@ -13,6 +13,8 @@ from penstock.protocol.record_frames import GROUP, TRANSACTION
 from penstock.server.group_errands import GroupErrands
 from penstock.server.internal_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from penstock.server.txn_markers import MarkerWriter
+from penstock.server.txn_questions import CoordinatorQuestions
+from penstock.server.txn_remote_markers import RemoteMarkers
 from penstock.server.txn_verification import Verifications
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class Coordinators:
             on_errand=GroupErrands(broker).run,
         )
         txn_settings = TxnSettings.of(config)
-        self._markers = MarkerWriter(broker)
+        self._remote_markers = RemoteMarkers(broker)
+        self._markers = MarkerWriter(broker, self._remote_markers.send)
         self.transactions: Runtime[TxnShard] = Runtime(
             TRANSACTIONS_TOPIC,
             TRANSACTION,
@@ -49,6 +52,7 @@ class Coordinators:
             on_errand=self._markers.run,
         )
         self.verifications = Verifications()
+        self.questions = CoordinatorQuestions(broker)
         self._by_topic: dict[str, Runtime[Any]] = {
             GROUPS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,
@@ -56,6 +60,9 @@ class Coordinators:
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """After the broker has become what the image says."""
+        if delta.cluster is not None:
+            self._remote_markers.on_image(image)
+            self.questions.on_image(image)
         for runtime in self._by_topic.values():
             runtime.on_image(image, delta)
 
@@ -74,6 +81,8 @@ class Coordinators:
     def close(self) -> None:
         """The node stops."""
         self._markers.close()
+        self._remote_markers.close()
         self.verifications.close()
+        self.questions.close()
         for runtime in self._by_topic.values():
             runtime.close()

@@ -2,7 +2,9 @@
 
 The coordinator decides and leaves it to this errand boy to reach every partition, however long
 that takes: a leader may be unknown for a while, a shard of the group coordinator may be loading.
-When all have it, the coordinator is told. With local leaders all of it happens at once.
+When all have it, the coordinator is told. With local leaders all of it happens at once; brokers
+that lead the others are asked (`txn_remote_markers`). A marker may be written twice, if an answer
+was lost: the second one ends nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +37,14 @@ TASKS_PER_MS = 10
 """Transactions that cannot be dealt with at once and begin together."""
 
 RETRY_MS = 20
-RETRY_MS_MAX = 1000
+RETRY_MS_MAX = 500
+
+ANSWERS_SECONDS = 0.2
+"""How long all answers are waited for before those that failed are tried again without them."""
 
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+_NO_NEED = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION)
+"""The partition could not hold a transaction's records either."""
 _GONE = (ErrorCode.NOT_COORDINATOR, ErrorCode.INVALID_TXN_STATE)
 
 
@@ -83,7 +90,7 @@ Remote = Callable[[int, str, int, Marker], "asyncio.Future[ErrorCode]"]
 class MarkerWriter:
     """Carries out the errands of this node's transaction coordinator."""
 
-    def __init__(self, broker: Broker, remote: Remote | None = None) -> None:
+    def __init__(self, broker: Broker, remote: Remote) -> None:
         self._broker = broker
         self._remote = remote
         self._tasks: set[asyncio.Task[None]] = set()
@@ -120,7 +127,7 @@ class MarkerWriter:
 class _Task:
     """The markers of one transaction that are not written yet."""
 
-    def __init__(self, broker: Broker, remote: Remote | None, shard: int, errand: Markers) -> None:
+    def __init__(self, broker: Broker, remote: Remote, shard: int, errand: Markers) -> None:
         self._broker = broker
         self._remote = remote
         self._shard = shard
@@ -173,11 +180,32 @@ class _Task:
                 delay_ms = min(max(RETRY_MS, 2 * delay_ms), RETRY_MS_MAX)
 
     async def _await_commits(self) -> bool:
-        """Let the markers be replicated; those that were not have to be written once more."""
+        """Let markers be replicated; those that were not have to be written once more.
+
+        Answers whether any was. One partition may wait long for its replicas: the others do not
+        wait for it.
+        """
+        if not self._uncommitted:
+            return False
+        await asyncio.wait([answer for _, answer in self._uncommitted], timeout=ANSWERS_SECONDS)
         waiting, self._uncommitted = self._uncommitted, []
-        failed = [each for each, committed in waiting if await committed]
-        self._left = [*self._left, *failed]
-        return len(waiting) > len(failed)
+        committed = False
+        for place, answer in waiting:
+            if not answer.done():
+                self._uncommitted.append((place, answer))
+            elif self._is_written(place, answer.result()):
+                committed = True
+            else:
+                self._left = [*self._left, place]
+        return committed
+
+    def _is_written(self, place: tuple[str, int], error: ErrorCode) -> bool:
+        """Whether a partition has its marker for good, by what came of it."""
+        if error in _FENCED and not self._fenced:
+            # Somebody with a higher epoch was there: another coordinator, which knows better.
+            log.error("%s-%d refuses %s: %s", *place, self._marker, error.name)
+            self._fenced = True
+        return error is ErrorCode.NONE or error in _NO_NEED
 
     def _write(self, topic: str, index: int) -> bool:
         """Whether a partition has its marker, or is about to have it."""
@@ -186,27 +214,20 @@ class _Task:
         partition = None if found is None else found.partitions.get(index)
         if partition is None:
             return True  # deleted meanwhile: nobody will ever read it
+        if partition.leader < 0:
+            return False  # nobody leads it yet
         if partition.leader != broker.node_id:
-            return self._send(partition.leader, topic, index)
+            answer = self._remote(partition.leader, topic, index, self._marker)
+            self._uncommitted.append(((topic, index), answer))
+            return True
         result = append_here(broker, topic, index, self._marker)
         if isinstance(result, ErrorCode):
-            if result in _FENCED:
-                # Somebody with a higher epoch was there: another coordinator, which knows better.
-                log.error("%s-%d refuses %s: %s", topic, index, self._marker, result.name)
-                self._fenced = True
-            return False
+            return self._is_written((topic, index), result)
         led, appended = result
         if led.high_watermark < appended.end_offset:
             committed: asyncio.Future[ErrorCode] = broker.loop.create_future()
             led.await_commit(appended.end_offset, committed)
             self._uncommitted.append(((topic, index), committed))
-        return True
-
-    def _send(self, leader: int, topic: str, index: int) -> bool:
-        if leader < 0 or self._remote is None:
-            return False  # nobody leads it yet
-        answer = self._remote(leader, topic, index, self._marker)
-        self._uncommitted.append(((topic, index), answer))
         return True
 
     def _complete(self) -> bool:

@@ -22,9 +22,11 @@ from penstock.coordination.txn.adding import Participation, Verdict
 from penstock.coordination.txn.transaction import EPOCH_PER_TXN_FROM
 from penstock.metadata.configs import BROKER
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import NO_NODE
 from penstock.records.batch import HEAD_SIZE, read_head
 from penstock.replica.partition import Appended, Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Unverified
+from penstock.server.internal_topics import TRANSACTIONS_TOPIC
 from penstock.server.topic_configs import EVERY_BROKER
 
 if TYPE_CHECKING:
@@ -134,7 +136,22 @@ def _is_enabled(broker: Broker) -> bool:
 def ask(
     broker: Broker, what: Participation, verify_only: bool
 ) -> Verdict | asyncio.Future[Verdict]:
-    """The coordinator's own word."""
+    """The coordinator's word, wherever it is."""
+    coordinators = broker.coordinators
+    index = coordinators.transactions.index_of(what.transactional_id)
+    topic = broker.image.topics.by_name.get(TRANSACTIONS_TOPIC)
+    partition = None if topic is None else topic.partitions.get(index)
+    if partition is None or partition.leader == NO_NODE:
+        return Verdict(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if partition.leader == broker.node_id:
+        return ask_here(broker, what, verify_only)
+    return coordinators.questions.ask(partition.leader, what, verify_only)
+
+
+def ask_here(
+    broker: Broker, what: Participation, verify_only: bool
+) -> Verdict | asyncio.Future[Verdict]:
+    """The word of a coordinator on this node; NOT_COORDINATOR if it is elsewhere."""
     step = adding.verify if verify_only else adding.add
     answer: Any = broker.coordinators.transactions.call(
         what.transactional_id,

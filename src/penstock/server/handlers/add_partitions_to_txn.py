@@ -23,7 +23,7 @@ from penstock.protocol.generated.add_partitions_to_txn import (
 )
 from penstock.replica.partition import INTERNAL_TOPICS
 from penstock.server.txn_fencing import known_error
-from penstock.server.txn_verification import ask
+from penstock.server.txn_verification import ask_here
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -84,7 +84,7 @@ def _verdict(
         places,
         0 if for_client else EPOCH_PER_TXN_FROM,
     )
-    return ask(broker, what, wanted.verify_only)
+    return ask_here(broker, what, wanted.verify_only)
 
 
 def _refusal(broker: Broker, topic: str, index: int, for_client: bool) -> ErrorCode:
