@@ -141,7 +141,9 @@ def test_a_second_node_on_the_same_data_is_refused_with_the_pid_of_the_first(
     assert "Traceback" not in ran.stderr
 
 
-def test_a_server_is_what_its_file_says(start: Starter, penstock: Penstock, tmp_path: Path) -> None:
+def test_a_server_is_what_its_file_says_once_its_directory_is_formatted(
+    start: Starter, penstock: Penstock, tmp_path: Path
+) -> None:
     (tmp_path / "node.properties").write_text(
         "process.roles=broker,controller\n"
         "node.id=7\n"
@@ -150,6 +152,10 @@ def test_a_server_is_what_its_file_says(start: Starter, penstock: Penstock, tmp_
         "controller.quorum.voters=7@127.0.0.1:9093\n"
         f"log.dirs={tmp_path / 'data'}\n"
     )
+    refused = penstock("server", "node.properties")
+    assert refused.returncode == 1
+    assert "penstock storage format" in refused.stderr
+    penstock.out("storage", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", "node.properties")
     node = start("server", "node.properties")
     address = node.wait_ready()
     described = penstock.out("cluster", "describe", "-b", address)

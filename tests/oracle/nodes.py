@@ -7,6 +7,7 @@ single parameter.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import socket
@@ -225,11 +226,28 @@ class PenstockNode(Node):
 
     name = "Penstock"
 
+    def prepare(self) -> None:
+        self.write_properties()
+        directories = self.properties()["log.dirs"].split(",")
+        if not all((Path(each) / "meta.properties").exists() for each in directories):
+            format_penstock(self.properties_path, self.cluster_id)
+
     def command(self) -> list[str]:
         return [sys.executable, "-m", "penstock", "server", str(self.properties_path)]
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "PYTHONUNBUFFERED": "1"}
+
+
+def format_penstock(properties: Path, cluster_id: str, *words: str) -> None:
+    """Format a node's directories, unless they are; `words` are further ones for the command."""
+    from penstock.cli.main import run
+
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = run(["storage", "format", "-g", "-t", cluster_id, "-c", str(properties), *words])
+    if status != 0:
+        raise NodeFailed(f"Penstock could not format: {said.getvalue()}")
 
 
 TARGETS: dict[str, type[Node]] = {"apache": ApacheNode, "penstock": PenstockNode}

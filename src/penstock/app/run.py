@@ -13,13 +13,18 @@ from penstock.app.node import CannotStart, Node
 from penstock.model.config.node import NodeConfig
 from penstock.model.config.problems import ConfigProblems
 from penstock.platform.directory_lock import DirectoryInUse
+from penstock.platform.disk import Disk
+from penstock.raft.format import check_formatted
 
 EXIT_FAILED = 1
 EXIT_CONFIGURATION = 2
 
 
-def run(read_config: Callable[[], NodeConfig]) -> int:
-    """Start, say so, wait for SIGTERM or SIGINT, stop; the exit status."""
+def run(read_config: Callable[[], NodeConfig], *, formats: bool) -> int:
+    """Start, say so, wait for SIGTERM or SIGINT, stop; the exit status.
+
+    Unless the node `formats` its directories by itself, it starts only on formatted ones.
+    """
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
@@ -31,7 +36,7 @@ def run(read_config: Callable[[], NodeConfig]) -> int:
         print(f"penstock: {problem}", file=sys.stderr)
         return EXIT_CONFIGURATION
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, formats))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -43,13 +48,15 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _serve(config: NodeConfig) -> int:
+async def _serve(config: NodeConfig, formats: bool) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     node = Node(config, on_failure=stop.set)
     try:
+        if not formats:
+            check_formatted(Disk(), config.metadata_log_dir)
         await node.start()
     except (CannotStart, DirectoryInUse, OSError, ValueError) as problem:
         print(f"penstock: {_words(problem)}", file=sys.stderr)

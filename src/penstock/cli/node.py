@@ -54,6 +54,7 @@ def run_server(
     """Start the node that a configuration file describes.
 
     The file holds Kafka's own keys; `penstock config validate FILE` checks it without starting
-    anything. When the node takes requests it prints `penstock is ready on HOST:PORT`.
+    anything. Its directories are made ready once, with `penstock storage format`. When the node
+    takes requests it prints `penstock is ready on HOST:PORT`.
     """
     raise typer.Exit(launch(Server(file)))

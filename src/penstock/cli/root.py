@@ -21,6 +21,11 @@ COMMANDS = {
         "server",
         "Start the node that a configuration file describes.",
     ),
+    "storage": (
+        "penstock.cli.storage",
+        "storage",
+        "Make directories ready for a node, and look at whose they are.",
+    ),
     "topic": ("penstock.cli.topic", "topic", "Create, list, describe, alter and delete topics."),
     "produce": ("penstock.cli.produce", "produce", "Write records, from standard input or files."),
     "consume": ("penstock.cli.consume", "consume", "Read records, to standard output."),

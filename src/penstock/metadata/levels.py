@@ -94,6 +94,33 @@ RECORDS_CHANGED = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels that brought a new record or field: going back below one may lose metadata."""
 
 
+_BEGINS_WITH: Mapping[str, tuple[int, int]] = {
+    KRAFT_VERSION: (21, 1),
+    TRANSACTION_VERSION: (24, 2),
+    GROUP_VERSION: (22, 1),
+    ELR_VERSION: (26, 1),
+    SHARE_VERSION: (28, 1),
+    STREAMS_VERSION: (29, 1),
+}
+"""From which metadata.version on a new cluster begins with a feature, and at which level."""
+
+
+def levels_at(metadata_version: int) -> dict[str, int]:
+    """The levels with which a new cluster of a metadata.version begins."""
+    others = {
+        name: level if metadata_version >= since else 0
+        for name, (since, level) in _BEGINS_WITH.items()
+    }
+    return {METADATA_VERSION: metadata_version, **others}
+
+
+def release_of(text: str) -> int | None:
+    """The metadata.version of a release such as 4.1, 4.1.2 or 4.1-IV0; None if there is none."""
+    wanted = ".".join(text.strip().split(".")[:2])
+    named = [level for level, name in RELEASES.items() if wanted in (name, name.partition("-")[0])]
+    return max(named, default=None)
+
+
 def loses_metadata(current: int, wanted: int) -> bool:
     """Whether a downgrade of metadata.version crosses a level that changed the records."""
     return any(wanted < level <= current for level in RECORDS_CHANGED)

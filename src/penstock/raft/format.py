@@ -7,9 +7,10 @@ the wrong or an empty disk refuses to start instead of voting with a blank memor
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.metadata.levels import DEFAULT_LEVELS, METADATA_VERSION
+from penstock.metadata.levels import DEFAULT_LEVELS, KRAFT_VERSION, METADATA_VERSION
+from penstock.model.ids import uuid_text
 from penstock.protocol.generated.metadata_records import FeatureLevelRecord
 from penstock.raft.snapshots import (
     BOOTSTRAP,
@@ -19,10 +20,13 @@ from penstock.raft.snapshots import (
     write_snapshot,
 )
 from penstock.raft.voters import DYNAMIC_FROM
+from penstock.storage.checkpoints import META_PROPERTIES, format_properties
+from penstock.storage.log_directory import read_meta
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from penstock.platform.chance import Chance
     from penstock.platform.disk import Disk
     from penstock.raft.voters import Voters
 
@@ -35,7 +39,8 @@ def feature_records(levels: Mapping[str, int] = DEFAULT_LEVELS) -> list[Any]:
     return [
         FeatureLevelRecord(name=name, feature_level=level)
         for name, level in {**first, **dict(sorted(levels.items()))}.items()
-        if level
+        # The quorum's own version stands in the quorum's own records.
+        if level and name != KRAFT_VERSION
     ]
 
 
@@ -68,3 +73,84 @@ def read_bootstrap(disk: Disk, directory: str) -> list[Any]:
     if not disk.exists(path):
         return feature_records()
     return decode_snapshot(disk.read_bytes(path)).records
+
+
+class NotFormatted(ValueError):
+    """Nobody has said yet whose a directory is."""
+
+
+def check_formatted(disk: Disk, directory: str) -> None:
+    """NotFormatted unless a directory was made ready for some node."""
+    if read_meta(disk, directory) is None:
+        raise NotFormatted(
+            f"{directory} is not formatted. If its disk is missing, mount it. If the node is new: "
+            "penstock storage format -t CLUSTER_ID -c FILE (penstock storage random-uuid prints "
+            "an id for a new cluster)"
+        )
+
+
+class CannotFormat(ValueError):
+    """What was asked for cannot be; the message says why."""
+
+
+class Identity(NamedTuple):
+    """Whose the directories are to be, and what they are to begin with."""
+
+    cluster_id: str
+    node_id: int
+    levels: Mapping[str, int] = DEFAULT_LEVELS
+    voters: Voters | None = None
+    """The first ones of a dynamic quorum, where this node is told of them."""
+
+
+class Formatter:
+    """Formats a node's directories as Kafka's own tool does."""
+
+    def __init__(self, disk: Disk, directories: Sequence[str], metadata_directory: str) -> None:
+        self._disk = disk
+        self._metadata_directory = metadata_directory
+        self.directories = list(dict.fromkeys(sorted((*directories, metadata_directory))))
+
+    def unformatted(self, identity: Identity) -> list[str]:
+        """What is still to be formatted; CannotFormat if a directory is somebody else's."""
+        found = []
+        for directory in self.directories:
+            meta = read_meta(self._disk, directory)
+            if meta is None:
+                found.append(directory)
+                continue
+            for key, wanted in (
+                ("cluster.id", identity.cluster_id),
+                ("node.id", str(identity.node_id)),
+            ):
+                if meta.get(key, wanted) != wanted:
+                    raise CannotFormat(
+                        f"{directory} belongs to {key} {meta[key]}, and {wanted} was asked for"
+                    )
+        return found
+
+    def kind(self, directory: str, identity: Identity) -> str:
+        """What a directory is for, in a few words."""
+        if directory != self._metadata_directory:
+            return "data directory"
+        if identity.voters is None:
+            return "metadata directory"
+        votes = identity.node_id in identity.voters.by_id
+        return f"dynamic metadata {'voter ' if votes else ''}directory"
+
+    def format(self, directory: str, identity: Identity, now: int, chance: Chance) -> None:
+        """Make a directory ready. What says that it is comes last."""
+        self._disk.mkdir(directory)
+        holds_log = directory == self._metadata_directory
+        voters = identity.voters if holds_log else None
+        write_bootstrap(self._disk, directory, now, identity.levels, voters)
+        own = None if voters is None else voters.by_id.get(identity.node_id)
+        properties = {
+            "version": "1",
+            "cluster.id": identity.cluster_id,
+            "node.id": str(identity.node_id),
+            "directory.id": uuid_text(own.directory if own is not None else chance.uuid()),
+        }
+        path = os.path.join(directory, META_PROPERTIES)
+        self._disk.write_atomic(path, format_properties(properties).encode())
+        self._disk.sync_directory(os.path.dirname(os.path.abspath(directory)))

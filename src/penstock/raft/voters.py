@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.metadata.cluster import Endpoint
-from penstock.metadata.levels import KRAFT_VERSION, SUPPORTED
-from penstock.model.ids import ZERO_UUID
+from penstock.metadata.levels import KRAFT_VERSION, SUPPORTED, LevelRange
+from penstock.model.config.endpoints import voter_of
+from penstock.model.ids import ZERO_UUID, uuid_of
 from penstock.protocol.generated import control_records as made
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class Voter(NamedTuple):
     directory: bytes = ZERO_UUID
     """Tells a voter that lost its disk from the one that voted before; unknown if static."""
     endpoints: tuple[Endpoint, ...] = ()
+    kraft_versions: LevelRange = SUPPORTED[KRAFT_VERSION]
+    """What it can work with; those who are configured are taken at this release's word."""
 
 
 class Voters(NamedTuple):
@@ -43,6 +46,28 @@ def static_voters(voters: Iterable[Voter]) -> Voters:
     return Voters({voter.id: voter for voter in voters}, 0)
 
 
+def first_voters(text: str, listener: str) -> Voters:
+    """The first voters of a dynamic quorum, written ID@HOST:PORT:DIRECTORY,...
+
+    ValueError says what is wrong with the text.
+    """
+    found: dict[int, Voter] = {}
+    for each in text.split(","):
+        address, _, directory = each.strip().rpartition(":")
+        named = voter_of(address)
+        if named is None or named.node_id < 0:
+            raise ValueError(f"{each.strip()!r} is not ID@HOST:PORT:DIRECTORY")
+        if named.node_id in found:
+            raise ValueError(f"node {named.node_id} is named twice")
+        try:
+            uuid = uuid_of(directory)
+        except ValueError:
+            raise ValueError(f"{directory!r} is not the id of a directory") from None
+        endpoint = Endpoint(listener, named.host, named.port, 0)
+        found[named.node_id] = Voter(named.node_id, uuid, (endpoint,))
+    return Voters(found, DYNAMIC_FROM)
+
+
 def voters_of(record: made.VotersRecord, kraft_version: int) -> Voters:
     """Voters as the log has them."""
     return Voters(
@@ -52,6 +77,10 @@ def voters_of(record: made.VotersRecord, kraft_version: int) -> Voters:
                 v.voter_directory_id,
                 # The quorum does not store how a listener is secured: each node's file does.
                 tuple(Endpoint(e.name, e.host, e.port, 0) for e in v.endpoints),
+                LevelRange(
+                    v.kraft_version_feature.min_supported_version,
+                    v.kraft_version_feature.max_supported_version,
+                ),
             )
             for v in record.voters
         },
@@ -60,7 +89,6 @@ def voters_of(record: made.VotersRecord, kraft_version: int) -> Voters:
 
 
 def voters_record(voters: Voters) -> made.VotersRecord:
-    span = SUPPORTED[KRAFT_VERSION]
     return made.VotersRecord(
         version=0,
         voters=[
@@ -71,7 +99,8 @@ def voters_record(voters: Voters) -> made.VotersRecord:
                     made.Endpoint(name=e.name, host=e.host, port=e.port) for e in voter.endpoints
                 ],
                 kraft_version_feature=made.KRaftVersionFeature(
-                    min_supported_version=span.first, max_supported_version=span.last
+                    min_supported_version=voter.kraft_versions.first,
+                    max_supported_version=voter.kraft_versions.last,
                 ),
             )
             for voter in voters.by_id.values()

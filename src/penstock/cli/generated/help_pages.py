@@ -20,6 +20,7 @@ Options:
 Commands:
   up        Start a node with sensible settings, for this machine.
   server    Start the node that a configuration file describes.
+  storage   Make directories ready for a node, and look at whose they are.
   topic     Create, list, describe, alter and delete topics.
   produce   Write records, from standard input or files.
   consume   Read records, to standard output.
@@ -55,7 +56,8 @@ Usage: penstock server [OPTIONS] {FILE}
   Start the node that a configuration file describes.
 
   The file holds Kafka's own keys; `penstock config validate FILE` checks it
-  without starting anything. When the node takes requests it prints `penstock
+  without starting anything. Its directories are made ready once, with
+  `penstock storage format`. When the node takes requests it prints `penstock
   is ready on HOST:PORT`.
 
 Arguments:
@@ -63,6 +65,86 @@ Arguments:
 
 Options:
   -h, --help  Show this message and exit.
+""",
+    "storage": """\
+Usage: penstock storage [OPTIONS] COMMAND [ARGS]...
+
+  Make directories ready for a node, and look at whose they are.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  format                Make the directories of a node ready for it.
+  info                  Show whose the directories of a node are, and...
+  random-uuid           Print a random id, for a cluster or a directory.
+  version-mapping       Show the feature levels with which a new cluster...
+  feature-dependencies  Show what a feature needs at a level.
+""",
+    "storage format": """\
+Usage: penstock storage format [OPTIONS]
+
+  Make the directories of a node ready for it.
+
+  `penstock server` starts only on directories that were formatted, so that a
+  node whose disk is missing, empty or another's does not vote with a blank
+  memory. `penstock up` formats by itself.
+
+  With controller.quorum.voters in the file the quorum is static, and nothing
+  else is needed. Without it the log says who votes, and one of --standalone,
+  --initial-controllers and --no-initial-controllers says how that begins on a
+  controller.
+
+Options:
+  -t, --cluster-id ID             The same for every node of the cluster.
+                                  [required]
+  -c, --config FILE               The node's configuration file.  [required]
+  -s, --standalone                Begin a quorum with this node as its only
+                                  voter.
+  -I, --initial-controllers ID@HOST:PORT:DIRECTORY,...
+                                  Begin a quorum with these voters; the same
+                                  words for every node.
+  -N, --no-initial-controllers    Begin no quorum: the node will join one.
+  -g, --ignore-formatted          Leave formatted directories as they are.
+  -r, --release-version RELEASE   Such as 4.3 or 4.3-IV0.
+  -f, --feature NAME=LEVEL        A level; repeatable.
+  -S, --add-scram CREDENTIAL      Not supported yet.
+  -h, --help                      Show this message and exit.
+""",
+    "storage info": """\
+Usage: penstock storage info [OPTIONS]
+
+  Show whose the directories of a node are, and what is wrong with them.
+
+Options:
+  -c, --config FILE  The node's configuration file.  [required]
+  -h, --help         Show this message and exit.
+""",
+    "storage random-uuid": """\
+Usage: penstock storage random-uuid [OPTIONS]
+
+  Print a random id, for a cluster or a directory.
+
+Options:
+  -h, --help  Show this message and exit.
+""",
+    "storage version-mapping": """\
+Usage: penstock storage version-mapping [OPTIONS]
+
+  Show the feature levels with which a new cluster of a release begins.
+
+Options:
+  -r, --release-version RELEASE  Such as 4.3 or 4.3-IV0.
+  -h, --help                     Show this message and exit.
+""",
+    "storage feature-dependencies": """\
+Usage: penstock storage feature-dependencies [OPTIONS]
+
+  Show what a feature needs at a level.
+
+Options:
+  -f, --feature NAME=LEVEL  A level; repeatable.  [required]
+  -h, --help                Show this message and exit.
 """,
     "topic": """\
 Usage: penstock topic [OPTIONS] COMMAND [ARGS]...
