@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections import deque
-from typing import NamedTuple, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId, TopicPartition
@@ -20,18 +19,21 @@ from penstock.records.batch import (
     BatchHead,
     Fields,
     check_fields,
-    patch_append_time,
     place,
     read_head,
 )
 from penstock.records.builder import end_txn_batch
-from penstock.records.deep import RecordRules, looks_inside, rules_for, validate
-from penstock.records.deep import Refused as RecordsRefused
+from penstock.replica.in_sync import UNBOUNDED, UNKNOWN, Decided, InSync, Peers, Proposal
+from penstock.replica.inspection import by_head_only, inspect, rules_of
+from penstock.replica.outcomes import Appended as Appended
+from penstock.replica.outcomes import Readable as Readable
+from penstock.replica.outcomes import Refused as Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Guard, Guards, Unverified
+from penstock.replica.waiting import BYTES_UNCOUNTED as BYTES_UNCOUNTED
+from penstock.replica.waiting import FollowerWaiter, SyncQueue, Waiter
 from penstock.storage.aborted import aborted_in, end_of_slice
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
-from penstock.storage.log_slice import LogSlice
 from penstock.storage.producers import SEQUENCE_MASK, Duplicate
 
 INTERNAL_TOPICS = frozenset(
@@ -41,48 +43,6 @@ INTERNAL_TOPICS = frozenset(
 
 _new = tuple.__new__  # a named tuple's own constructor is Python
 
-BYTES_UNCOUNTED = 1 << 62
-"""Told to those who wait for bytes when nobody counted them: they look for themselves."""
-
-
-class Appended(NamedTuple):
-    """Where a batch stands now, or stood already if it came a second time."""
-
-    base_offset: int
-    end_offset: int
-    append_time: int
-    log_start: int
-
-
-class Refused(NamedTuple):
-    """Why a batch was not appended."""
-
-    error: ErrorCode
-    message: str | None = None
-    record_errors: tuple[tuple[int, str], ...] = ()
-
-
-class Readable(NamedTuple):
-    """What a reader gets: a slice, or nothing yet, and how far the partition has come."""
-
-    data: LogSlice | None
-    high_watermark: int
-    last_stable: int
-    log_start: int
-
-
-class Waiter(Protocol):
-    """Somebody who is told when there is more to read."""
-
-    def progress(self, size: int) -> None:
-        """At most `size` more bytes became readable; 0 says to look for another reason."""
-
-
-class SyncQueue(Protocol):
-    """Makes appended batches durable, many at a time."""
-
-    def wait_synced(self, log: Log, offset: int) -> Future[None]: ...
-
 
 class Partition:
     """A partition that this node leads or follows."""
@@ -90,9 +50,13 @@ class Partition:
     __slots__ = (
         "_by_head",
         "_commits",
+        "_end_waiters",
+        "_in_sync",
+        "_peers",
+        "_reign",
+        "_replicated",
         "_rules",
         "_sync_queue",
-        "_synced",
         "_waiters",
         "guards",
         "index",
@@ -100,16 +64,26 @@ class Partition:
         "isr",
         "leader",
         "leader_epoch",
+        "leader_start",
         "leading",
         "log",
         "node_id",
         "offline",
         "replicas",
+        "synced",
         "topic",
         "topic_id",
+        "under_min",
     )
 
-    def __init__(self, node_id: NodeId, log: Log, high_watermark: int, syncs: SyncQueue) -> None:
+    def __init__(
+        self,
+        node_id: NodeId,
+        log: Log,
+        high_watermark: int,
+        syncs: SyncQueue,
+        peers: Peers | None = None,
+    ) -> None:
         self.node_id = node_id
         self.topic = log.topic
         self.topic_id = log.topic_id
@@ -120,13 +94,23 @@ class Partition:
         self.leading = False
         self.leader: int = -1
         self.leader_epoch = -1
+        self.leader_start = 0
+        """The end of the log when this node began to lead."""
         self.isr: tuple[int, ...] = ()
         self.replicas: tuple[int, ...] = ()
+        self.under_min = False
+        """Whether the in-sync set is smaller than the topic wants it for acks=all."""
         log.high_watermark = min(max(high_watermark, log.start), log.end)
-        self._synced = log.high_watermark
+        self.synced = log.high_watermark
+        """The end of what this node has made as durable as the topic asks."""
+        self._reign = 0  # counts the times that this node ceased to lead
+        self._replicated = UNBOUNDED  # the end of what all others in sync have
+        self._in_sync: InSync | None = None  # while this node leads, and not alone
+        self._peers = Peers() if peers is None else peers
         self._sync_queue = syncs
         log.producers.advance_high_watermark(log.high_watermark)
         self._waiters: dict[Waiter, None] = {}  # in the order in which they came
+        self._end_waiters: dict[FollowerWaiter, None] = {}
         self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
         self.guards = Guards()
         self._follow_config(log.config)
@@ -136,26 +120,130 @@ class Partition:
 
     # -- roles ------------------------------------------------------------------------------
 
-    def lead(self, epoch: int, isr: tuple[int, ...], replicas: tuple[int, ...]) -> None:
-        """Become, or stay, the leader in `epoch`."""
+    def lead(
+        self,
+        epoch: int,
+        isr: tuple[int, ...],
+        replicas: tuple[int, ...],
+        *,
+        partition_epoch: int = 0,
+        recovering: bool = False,
+        now: int = 0,
+    ) -> None:
+        """Become, or stay, the leader in `epoch`; `now` is of a clock that never jumps."""
         if epoch < self.leader_epoch:
             invariant(False, f"{self}: the leader epoch went back to {epoch}")
-        if epoch > self.leader_epoch or not self.leading:
+        known = self._in_sync
+        fresh = epoch > self.leader_epoch or not self.leading
+        if not fresh and known is not None and partition_epoch <= known.partition_epoch:
+            return  # what this leader proposed is true before the metadata shows it
+        if fresh:
             self.log.epochs.assign(epoch, self.log.end)
+            self.leader_start = self.log.end
         self.leader = self.node_id
         self.leader_epoch = epoch
-        self.isr = isr
-        self.replicas = replicas
         self.leading = True
-        self._take_over()
+        if fresh or known is None:
+            self._in_sync = InSync(
+                self.node_id,
+                self._peers,
+                leader_epoch=epoch,
+                leader_start=self.leader_start,
+                partition_epoch=partition_epoch,
+                isr=isr,
+                replicas=replicas,
+                recovering=recovering,
+                now=now,
+            )
+        else:
+            known.follow_metadata(partition_epoch, isr, replicas, recovering)
+        if len(replicas) == 1 and not recovering:
+            self._in_sync = None  # alone, as most partitions of a single node are
+        self._take_isr(isr, replicas)
+        self._recount(now)
+        if fresh:
+            self._take_over()
+            self.release_readers()  # who names the epoch before has to hear of this one
+        else:
+            self._advance(BYTES_UNCOUNTED)
 
     def step_down(self, epoch: int, leader: int) -> None:
         """Stop leading; whoever waits is told to look elsewhere."""
         self.leading = False
+        self._reign += 1
         self.leader = leader
         self.leader_epoch = epoch
+        self._in_sync = None
+        self._replicated = UNBOUNDED
+        self.synced = self.log.high_watermark
         self.guards.void_all()
         self.release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _take_isr(self, isr: tuple[int, ...], replicas: tuple[int, ...]) -> None:
+        self.isr = isr
+        self.replicas = replicas
+        # Nobody can ask for more replicas than there are.
+        wanted = min(self.log.config.min_insync_replicas, len(replicas))
+        self.under_min = len(isr) < wanted
+
+    # -- followers, as their leader sees them -------------------------------------------------
+
+    def fetched_by(
+        self, node_id: int, broker_epoch: int, offset: int, start: int, now: int
+    ) -> Proposal | ErrorCode | None:
+        """A follower has all below `offset`, and its log begins at `start`.
+
+        The answer is an in-sync set to propose, or why the fetch does not count, or nothing.
+        """
+        in_sync = self._in_sync
+        if in_sync is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        error = in_sync.fetched(node_id, broker_epoch, offset, start, self.log.end, now)
+        if error:
+            return error
+        proposal = in_sync.propose_joining(node_id, self.high_watermark)
+        self._recount(now)
+        self._advance(BYTES_UNCOUNTED)
+        return proposal
+
+    def review_in_sync(self, now: int) -> Proposal | None:
+        """Time has passed, or brokers came and went: an in-sync set to propose, or nothing."""
+        in_sync = self._in_sync
+        if in_sync is None or self.offline:
+            return None
+        self._recount(now)
+        self._advance(BYTES_UNCOUNTED)
+        return in_sync.propose_leaving(self.log.end, now)
+
+    def answered(self, proposal: Proposal, answer: Decided | ErrorCode, now: int) -> bool:
+        """What the controller made of a proposal; True if it should be sent again."""
+        in_sync = self._in_sync
+        if in_sync is None:
+            return False
+        again = in_sync.answered(proposal, answer)
+        self._take_isr(in_sync.isr, self.replicas)
+        self._recount(now)
+        self._advance(BYTES_UNCOUNTED)
+        return again
+
+    def is_proposed(self, proposal: Proposal) -> bool:
+        """Whether this node still leads and waits for an answer to just this proposal."""
+        return self._in_sync is not None and self._in_sync.proposed is proposal
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest beginning among the live replicas; -1 while a follower's is not known."""
+        start = self.log.start
+        return start if self._in_sync is None else self._in_sync.start_of_all(start)
+
+    def _recount(self, now: int) -> None:
+        in_sync = self._in_sync
+        if in_sync is None:
+            self._replicated = UNBOUNDED
+        elif self.under_min:
+            self._replicated = UNKNOWN  # nothing is committed by fewer than the topic wants
+        else:
+            self._replicated = in_sync.end_of_all(self.log.end, now)
 
     # -- following --------------------------------------------------------------------------
 
@@ -166,8 +254,7 @@ class Partition:
         if self.leading or epoch != self.leader_epoch:
             self.step_down(epoch, leader)
         self.leader = leader
-        self.isr = isr
-        self.replicas = replicas
+        self._take_isr(isr, replicas)
 
     def append_fetched(self, records: bytes | memoryview, now: int) -> int:
         """Take batches as the leader sent them; the new end. CorruptBatch or OSError if not."""
@@ -175,19 +262,23 @@ class Partition:
 
     def take_marks(self, high_watermark: int, log_start: int) -> None:
         """How far the leader has come: nothing counts as committed here that is not there."""
+        if self.leading:
+            return
         log = self.log
         if log_start > log.start:
             log.advance_start(min(log_start, log.end))
-        self._synced = min(high_watermark, log.end)
+        self.synced = min(high_watermark, log.end)
         self._advance(BYTES_UNCOUNTED)
 
     def truncate_to(self, offset: int, now: int) -> None:
         """Cut off what the leader does not have."""
         self.log.truncate_to(offset, now)
+        self.synced = min(self.synced, self.log.end)
 
     def restart_at(self, offset: int, now: int) -> None:
         """Forget everything and begin at `offset`: the leader no longer has what comes next."""
         self.log.truncate_all(offset, now)
+        self.synced = self.log.high_watermark
 
     def release_all(self, error: ErrorCode) -> None:
         """The partition moves, goes offline or is deleted: nobody waits here any longer."""
@@ -199,7 +290,7 @@ class Partition:
 
     def release_readers(self) -> None:
         """Those who wait for more to read look once more, and answer with what they find."""
-        for waiter in list(self._waiters):
+        for waiter in [*self._waiters, *self._end_waiters]:
             waiter.progress(0)
 
     def go_offline(self) -> None:
@@ -213,11 +304,9 @@ class Partition:
         self._follow_config(config)
 
     def _follow_config(self, config: LogConfig) -> None:
-        self._rules = _rules_of(config)
-        # Whether a batch's head is all that this topic ever looks at, but for a clock gone wrong.
-        self._by_head = (
-            self._rules.codec < 0 and not self._rules.always and not self._rules.append_time
-        )
+        self._rules = rules_of(config)
+        self._by_head = by_head_only(self._rules)
+        self._take_isr(self.isr, self.replicas)
 
     def use_log(self, log: Log) -> None:
         """Go on in a copy of the log that lies elsewhere, whole and durable."""
@@ -227,7 +316,7 @@ class Partition:
         self.log = log
         if self.leading:
             log.epochs.assign(self.leader_epoch, log.end)
-        self._synced = log.end
+        self.synced = log.end if self.leading else log.high_watermark
         # The copy's watermark came with it, and may be at the end already.
         log.producers.advance_high_watermark(log.high_watermark)
         self._advance(BYTES_UNCOUNTED)
@@ -264,7 +353,7 @@ class Partition:
                 return Refused(unverified) if isinstance(unverified, ErrorCode) else unverified
         append_time = -1
         if not self._by_head or youngest - now > config.timestamp_after_max_ms:
-            looked = self._look_inside(records, BatchHead(*head), now)
+            looked = inspect(records, BatchHead(*head), self._rules, config.message_max_bytes, now)
             if isinstance(looked, Refused):
                 return looked
             records, head, append_time = looked
@@ -292,8 +381,11 @@ class Partition:
         if end - log.recovery_point >= log.config.flush_messages:
             self._request_sync(end)
         else:
-            self._synced = end
+            self.synced = end
         self._advance(len(records))
+        if self._end_waiters:
+            for waiter in list(self._end_waiters):
+                waiter.progress(len(records))
         return _new(Appended, (base, end, append_time, log.start))
 
     def append_own(self, batch: bytearray, now: int) -> Appended | Refused:
@@ -316,7 +408,7 @@ class Partition:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         if not self.leading:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if len(self.isr) < self.log.config.min_insync_replicas:
+        if self.under_min:
             return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
         return None
 
@@ -352,25 +444,6 @@ class Partition:
         )
         return self._write(memoryview(batch), read_head(batch), now, -1)
 
-    def _look_inside(
-        self, records: memoryview, head: BatchHead, now: int
-    ) -> tuple[memoryview, BatchHead, int] | Refused:
-        """What the topic's configuration makes of a batch, or why it does not take it."""
-        rules = self._rules
-        if looks_inside(rules, head, now):
-            outcome = validate(records, 0, head, rules, now)
-            if isinstance(outcome, RecordsRefused):
-                return Refused(outcome.code, outcome.message, tuple(outcome.faults))
-            if outcome.batch is not None:
-                records = memoryview(outcome.batch)
-                head = read_head(records)
-                if len(records) > self.log.config.message_max_bytes:
-                    return Refused(ErrorCode.MESSAGE_TOO_LARGE)
-        if not rules.append_time:
-            return records, head, -1
-        patch_append_time(records, 0, len(records), now)
-        return records, read_head(records), now
-
     def await_commit(self, end_offset: int, future: Future[ErrorCode]) -> None:
         """Tell the future when all below `end_offset` is committed, or why it never will be."""
         if self.high_watermark >= end_offset:
@@ -395,31 +468,35 @@ class Partition:
         if log.end - log.recovery_point >= log.config.flush_messages:
             self._request_sync(log.end)
         else:
-            self._synced = log.end
+            self.synced = log.end
         self._advance(0)
 
     def _request_sync(self, end: int) -> None:
         log = self.log
+        reign = self._reign
         synced = self._sync_queue.wait_synced(log, end)
-        synced.add_done_callback(lambda done: self._on_synced(log, end, done))
+        synced.add_done_callback(lambda done: self._on_synced(log, reign, end, done))
 
-    def _on_synced(self, log: Log, end: int, done: Future[None]) -> None:
+    def _on_synced(self, log: Log, reign: int, end: int, done: Future[None]) -> None:
         if done.cancelled():
             return
         failure = done.exception()
         if log is not self.log:
             return  # the log moved meanwhile: what became of the old one is nobody's concern
+        if failure is None and reign != self._reign:
+            return  # another leader may have cut off since what was synced here
         if failure is not None:
             self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)  # the directory is offline by now
-        elif end > self._synced:
-            self._synced = end
+        elif end > self.synced:
+            self.synced = end
             self._advance(BYTES_UNCOUNTED)
 
     def _advance(self, size: int) -> None:
         """Move the watermark to what every in-sync replica has, `size` bytes on at the most."""
-        # Alone in the in-sync set: what this node made as durable as the topic asks is committed.
         log = self.log
-        high = self._synced
+        high = self.synced
+        if high > self._replicated:
+            high = self._replicated
         if high <= log.high_watermark:
             return
         log.high_watermark = high
@@ -434,6 +511,12 @@ class Partition:
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.progress(size)
+        if self._end_waiters:
+            self._tell_marks()
+
+    def _tell_marks(self) -> None:
+        for waiter in list(self._end_waiters):
+            waiter.marks_moved()
 
     @property
     def last_stable(self) -> int:
@@ -447,15 +530,15 @@ class Partition:
 
     # -- reading ----------------------------------------------------------------------------
 
-    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+    def check_epoch(self, current_leader_epoch: int, leader_only: bool = True) -> ErrorCode:
         """Whether a client's view of who leads is ours; -1 stands for no view."""
-        if not self.leading:
+        if current_leader_epoch not in (-1, self.leader_epoch):
+            if current_leader_epoch < self.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if leader_only and not self.leading:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if current_leader_epoch in (-1, self.leader_epoch):
-            return ErrorCode.NONE
-        if current_leader_epoch < self.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE
 
     def divergence(self, epoch: int, offset: int) -> tuple[int, int] | ErrorCode | None:
         """Where a reader's log parted from this one, as (epoch, end offset), if it did.
@@ -502,24 +585,14 @@ class Partition:
         return Readable(found, high, stable, start)
 
     def park(self, waiter: Waiter) -> None:
-        """Tell `waiter` about progress until it is removed."""
+        """Tell `waiter` when more is committed, until it is removed."""
         self._waiters[waiter] = None
+
+    def park_follower(self, waiter: FollowerWaiter) -> None:
+        """Tell `waiter` when there is more in the log, until it is removed."""
+        self._end_waiters[waiter] = None
 
     def unpark(self, waiter: Waiter) -> None:
         """Stop telling."""
         self._waiters.pop(waiter, None)
-
-
-def _rules_of(config: LogConfig) -> RecordRules:
-    return rules_for(
-        compacted=config.cleanup_compact,
-        compression=config.compression_type,
-        levels={
-            "gzip": config.gzip_level,
-            "lz4": config.lz4_level,
-            "zstd": config.zstd_level,
-        },
-        append_time=config.timestamp_append,
-        before_max_ms=config.timestamp_before_max_ms,
-        after_max_ms=config.timestamp_after_max_ms,
-    )
+        self._end_waiters.pop(waiter, None)  # type: ignore[call-overload]
