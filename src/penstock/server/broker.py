@@ -19,6 +19,7 @@ from penstock.server.log_moves import LogMoves
 from penstock.server.neighbours import Neighbours
 from penstock.server.producer_ids import ProducerIds
 from penstock.server.reconcile import Reconciler, settle
+from penstock.server.replication import Replication
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,6 +91,8 @@ class Broker:
             fetch_bytes_max=config.get_int("fetch.max.bytes"),
             fetch_sessions_max=config.get_int("max.incremental.fetch.session.cache.slots"),
         )
+        self.local_controller: Controller = controller
+        """The controller in this process, active or not; set by who assembles the node."""
         self.quorum: QuorumService
         """This node's part in the quorum; set by who assembles the node."""
         self.hosted: dict[tuple[str, int], Partition] = {}
@@ -105,6 +108,7 @@ class Broker:
         self.producer_ids = ProducerIds(controller, self.node_id, lambda: self.epoch)
         self.log_moves = LogMoves(self)
         self.coordinators = Coordinators(self)
+        self.replication = Replication(self, commits)
         self._reconciler = Reconciler(self, commits)
 
     @property
@@ -112,6 +116,13 @@ class Broker:
         """The epoch of this node's registration, -1 before it has one."""
         registration = self.image.cluster.brokers.get(self.node_id)
         return -1 if registration is None else registration.epoch
+
+    def controller_at(self, listener: str) -> Controller:
+        """Who decides for those who ask on a listener: who asks a controller means this very one,
+        and hears it if another is active."""
+        if listener in self.config.controller_listener_names:
+            return self.local_controller
+        return self.controller
 
     # -- following the metadata --------------------------------------------------------------
 
@@ -131,6 +142,7 @@ class Broker:
             partition = self.hosted.get(key)
             if partition is not None:
                 partition.go_offline()
+                self.replication.leave(partition)
                 self.coordinators.lose(partition)
 
     def set_aside_strays(self) -> None:
@@ -150,6 +162,7 @@ class Broker:
         for partition in self.hosted.values():
             partition.release_readers()
         self.coordinators.close()
+        self.replication.close()
         self.neighbours.close()
 
     # -- finding partitions ------------------------------------------------------------------

@@ -129,11 +129,13 @@ class Reconciler:
                 self._close(stale.topic_id, index)  # deleted and created again under its name
             partition = self._open(topic, index, state)
         if state.leader == broker.node_id:
+            broker.replication.leave(partition)
             partition.lead(state.leader_epoch, state.isr, state.replicas)
             broker.coordinators.lead(partition)
         else:
             broker.coordinators.lose(partition)
-            partition.step_down(state.leader_epoch, state.leader)
+            partition.follow(state.leader_epoch, state.leader, state.isr, state.replicas)
+            broker.replication.follow(partition)
 
     def _open(self, topic: TopicImage, index: int, state: PartitionImage) -> Partition:
         broker = self._broker
@@ -183,6 +185,7 @@ class Reconciler:
         if broker.hosted.get(key) is partition:
             del broker.hosted[key]
         broker.coordinators.lose(partition)
+        broker.replication.leave(partition)
         partition.leading = False
         partition.release_all(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if broker.store.logs.get(key) is partition.log:  # else it went with its directory

@@ -369,6 +369,8 @@ class Log:
     def truncate_to(self, offset: int, now: int = 0) -> None:
         """Cut off `offset` and all behind it, producers and epochs included."""
         if offset >= self.end:
+            # An epoch that began here and wrote nothing: its leader may know it no more.
+            self.epochs.truncate_from_end(self.end)
             return
         if offset < self.segments[0].base:
             self.truncate_all(offset, now)

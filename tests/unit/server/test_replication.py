@@ -1,0 +1,291 @@
+"""Followers copy their leaders: bytes, marks, truncation, and going on after trouble."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.fetch import FetchRequest, PartitionData
+from penstock.replica.fetching import State
+from tests.unit.server.following import Follower, Leader, contents, until
+
+
+@pytest.fixture
+async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
+    made = Leader(tmp_path / "leader")
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def follower(tmp_path: Path, leader: Leader) -> AsyncIterator[Follower]:
+    made = Follower(tmp_path / "follower", leader)
+    yield made
+    await made.close()
+
+
+def fetches(leader: Leader) -> list[FetchRequest]:
+    return [request for request in leader.asked if isinstance(request, FetchRequest)]
+
+
+async def test_a_follower_has_the_leaders_bytes_and_marks(
+    leader: Leader, follower: Follower
+) -> None:
+    source = leader.lead(3)
+    for count in (5, 1, 70):
+        leader.write(count)
+    copy = follower.follow(3)
+    await until(lambda: copy.high_watermark == 76)
+    assert contents(copy) == contents(source)
+    assert copy.log.epochs.entries == [(3, 0)]
+    leader.write(4)
+    await until(lambda: copy.high_watermark == 80)
+    source.log.advance_start(30)
+    await until(lambda: copy.log.start == 30)
+    ((_, following),) = follower.replication.lags()
+    assert following.in_sync
+
+
+async def test_a_fetch_says_who_asks_and_what_he_has(leader: Leader, follower: Follower) -> None:
+    leader.lead(3)
+    leader.write(5)
+    copy = follower.follow(3)
+    await until(lambda: copy.high_watermark == 5)
+    first = fetches(leader)[0]
+    assert first.replica_state is not None
+    assert (first.replica_state.replica_id, first.replica_state.replica_epoch) == (2, 7)
+    assert (first.max_wait_ms, first.min_bytes, first.max_bytes) == (500, 1, 10485760)
+    (asked,) = first.topics[0].partitions
+    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (0, -1, 3)
+    await until(lambda: len(fetches(leader)) > 1)
+    (asked,) = fetches(leader)[1].topics[0].partitions
+    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (5, 3, 3)
+
+
+async def test_what_is_idle_is_not_named_again(leader: Leader, follower: Follower) -> None:
+    for index in range(50):
+        leader.lead(0, index)
+    for index in range(50):
+        follower.follow(0, index)
+    await until(lambda: len(fetches(leader)) > 5)
+    leader.write(1, index=7)
+    await until(lambda: follower.partitions[7].high_watermark == 1)
+    sizes = [sum(len(topic.partitions) for topic in each.topics) for each in fetches(leader)]
+    assert sum(sizes) <= 52
+
+
+async def test_what_another_leader_wrote_is_cut_off_and_copied_anew(
+    leader: Leader, follower: Follower
+) -> None:
+    source = leader.lead(1)
+    leader.write(10)
+    copy = follower.follow(1)
+    await until(lambda: copy.high_watermark == 10)
+    # The follower led alone for a while, and nobody else heard of it.
+    follower.replication.leave(copy)
+    copy.lead(2, (2,), (1, 2))
+    copy.append(memoryview(bytearray(contents(source)[0])), 0)
+    for _ in range(2):
+        from tests.unit.server.asking import batch
+
+        copy.append(memoryview(bytearray(batch(3))), 0)
+    source.lead(3, (1,), (1, 2))
+    leader.write(7)
+    follower.follow(3)
+    await until(lambda: copy.log.end == 17)
+    await until(lambda: contents(copy) == contents(source))
+    assert copy.log.epochs.entries == [(1, 0), (3, 10)]
+
+
+async def test_an_epoch_that_wrote_nothing_does_not_hold_a_follower_up(
+    leader: Leader, follower: Follower
+) -> None:
+    source = leader.lead(1)
+    leader.write(10)
+    copy = follower.follow(1)
+    await until(lambda: copy.high_watermark == 10)
+    follower.replication.leave(copy)
+    copy.lead(2, (2,), (1, 2))
+    source.lead(3, (1,), (1, 2))
+    follower.follow(3)
+    leader.write(1)
+    await until(lambda: copy.high_watermark == 11)
+    assert copy.log.epochs.entries == [(1, 0), (3, 10)]
+
+
+async def test_a_follower_whose_end_the_leader_no_longer_has_begins_anew(
+    leader: Leader, follower: Follower
+) -> None:
+    source = leader.lead(0, segment_bytes=200)
+    copy = follower.follow(0)
+    leader.write(5)
+    await until(lambda: copy.high_watermark == 5)
+    leader.reachable = False
+    for _ in range(5):
+        leader.write(5)
+    source.log.drop_segments(4, 0)
+    assert source.log.start == 20
+    leader.reachable = True
+    await until(lambda: copy.high_watermark == 30)
+    assert (copy.log.start, copy.log.end) == (20, 30)
+    assert contents(copy) == contents(source)
+
+
+async def test_a_leaders_log_that_starts_within_a_batch_is_copied(
+    leader: Leader, follower: Follower
+) -> None:
+    source = leader.lead(0)
+    for _ in range(4):
+        leader.write(5)
+    source.log.advance_start(12)
+    copy = follower.follow(0)
+    await until(lambda: copy.high_watermark == 20)
+    assert (copy.log.start, copy.log.segments[0].base) == (12, 10)
+    assert contents(copy) == contents(source)
+
+
+async def test_a_follower_longer_than_a_leader_that_lost_its_log_is_cut(
+    leader: Leader, follower: Follower
+) -> None:
+    leader.lead(5)
+    copy = follower.open()
+    copy.lead(0, (2,), (1, 2))
+    from tests.unit.server.asking import batch
+
+    copy.append(memoryview(bytearray(batch(9))), 0)
+    follower.follow(5)
+    leader.write(2)
+    await until(lambda: copy.high_watermark == 2 or copy.log.end == 2)
+    assert contents(copy) == contents(leader.partitions[0])
+
+
+async def test_a_batch_that_fails_its_checksum_is_asked_for_again_and_never_stored(
+    leader: Leader, follower: Follower
+) -> None:
+    spoiled = 0
+
+    def spoil(answer: PartitionData) -> None:
+        nonlocal spoiled
+        if answer.records and spoiled < 3:
+            data = bytearray(answer.records)  # type: ignore[arg-type]
+            data[-1] ^= 1
+            answer.records = bytes(data)
+            spoiled += 1
+
+    leader.spoil = spoil
+    leader.lead(0)
+    leader.write(5)
+    copy = follower.follow(0)
+    await until(lambda: spoiled == 1)
+    assert copy.log.end == 0
+    await until(lambda: copy.high_watermark == 5)
+    assert spoiled == 3
+
+
+async def test_a_follower_goes_on_when_the_leader_is_back(
+    leader: Leader, follower: Follower
+) -> None:
+    leader.lead(0)
+    leader.reachable = False
+    copy = follower.follow(0)
+    leader.write(5)
+    await asyncio.sleep(0.05)
+    assert copy.log.end == 0
+    leader.reachable = True
+    await until(lambda: copy.high_watermark == 5)
+
+
+async def test_a_fenced_follower_waits_for_the_next_epoch(
+    leader: Leader, follower: Follower
+) -> None:
+    leader.lead(4)
+    leader.write(1)
+    copy = follower.follow(3)
+    await until(lambda: follower.replication.failed == 1)
+    asked = len(fetches(leader))
+    await asyncio.sleep(0.06)
+    assert len(fetches(leader)) <= asked + 1
+    follower.follow(4)
+    await until(lambda: copy.high_watermark == 1)
+    assert follower.replication.failed == 0
+
+
+async def test_a_follower_that_is_ahead_of_the_leaders_metadata_asks_again(
+    leader: Leader, follower: Follower
+) -> None:
+    source = leader.lead(3)
+    copy = follower.follow(4)
+    await until(lambda: len(fetches(leader)) >= 2)
+    source.lead(4, (1,), (1, 2))
+    leader.write(1)
+    await until(lambda: copy.high_watermark == 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+    ],
+)
+async def test_one_partition_in_trouble_waits_and_the_others_go_on(
+    leader: Leader, follower: Follower, error: ErrorCode
+) -> None:
+    troubled = True
+
+    def spoil(answer: PartitionData) -> None:
+        if answer.partition_index == 1 and troubled:
+            answer.error_code = error
+            answer.records = b""
+
+    leader.spoil = spoil
+    for index in range(2):
+        leader.lead(0, index)
+        leader.write(3, index=index)
+        follower.follow(0, index)
+    await until(lambda: follower.partitions[0].high_watermark == 3)
+    assert follower.partitions[1].log.end == 0
+    states = {each.index: following.state for each, following in follower.replication.lags()}
+    assert states[0] is State.FETCHING
+    troubled = False
+    await until(lambda: follower.partitions[1].high_watermark == 3)
+
+
+async def test_a_follower_claims_no_more_than_is_as_durable_as_the_topic_asks(
+    leader: Leader, follower: Follower
+) -> None:
+    leader.lead(0)
+    copy = follower.follow(0, flush_messages=1)
+    for _ in range(10):
+        leader.write(3)
+    await until(lambda: copy.high_watermark == 30)
+    claimed = [
+        (item.fetch_offset, copy.log.recovery_point)
+        for request in fetches(leader)
+        for topic in request.topics
+        for item in topic.partitions
+    ]
+    assert claimed and all(offset <= durable for offset, durable in claimed)
+    await until(lambda: copy.log.recovery_point == 30)
+
+
+async def test_a_partition_that_is_left_is_forgotten_and_its_fetcher_ends(
+    leader: Leader, follower: Follower
+) -> None:
+    leader.lead(0)
+    copy = follower.follow(0)
+    await until(lambda: fetches(leader))
+    follower.replication.leave(copy)
+    await asyncio.sleep(0.01)
+    asked = len(fetches(leader))
+    leader.write(5)
+    await asyncio.sleep(0.03)
+    assert copy.log.end == 0
+    assert len(fetches(leader)) <= asked + 1
