@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from penstock.coordination.effects import Effects, Moment, Shard, Step
 from penstock.coordination.keys import shard_of
 from penstock.coordination.loading import Abandoned, ShardLoader
+from penstock.coordination.patience import Patience
 from penstock.coordination.tickets import OpenTicket
 from penstock.coordination.timers import Timers
 from penstock.coordination.writing import append_records
@@ -42,6 +43,9 @@ _new = tuple.__new__  # a named tuple's own constructor is Python
 
 TIMER_RETRY_MS = 500
 """After which a timer comes again if its step came to nothing."""
+
+COMMIT_MS_MAX = 5_000
+"""How long a reply waits for its records to be committed, unless the node's keys say otherwise."""
 
 _AS_COORDINATOR = {
     # What the log says, as clients of a coordinator understand it.
@@ -83,6 +87,7 @@ class Runtime(Generic[S]):
         workers: Workers,
         load_bytes: int = 5 * 1024 * 1024,
         on_errand: Callable[[int, Any], None] | None = None,
+        commit_ms_max: int = COMMIT_MS_MAX,
     ) -> None:
         self.topic = topic
         self._frames = frames
@@ -94,6 +99,7 @@ class Runtime(Generic[S]):
         self._seats: dict[int, _Seat[S]] = {}
         # One for all shards: what is due in fifty of them at once is dealt with in turns.
         self._timers = Timers(clock, self._on_timer)
+        self._patience = Patience(clock, commit_ms_max, _give_up)
         self._loads: set[asyncio.Task[None]] = set()
         # One after the other: fifty that take turns hold the event loop for fifty slices a turn.
         self._loading = asyncio.Lock()
@@ -131,6 +137,7 @@ class Runtime(Generic[S]):
         for index in list(self._seats):
             self.lose(index)
         self._timers.cancel_all()
+        self._patience.close()
 
     def _vacate(self, seat: _Seat[S], error: ErrorCode) -> None:
         seat.active = False
@@ -145,7 +152,10 @@ class Runtime(Generic[S]):
 
     async def _load_now(self, seat: _Seat[S]) -> None:
         index, begun = seat.partition.index, self._clock.monotonic()
-        wanted = lambda: self._seats.get(index) is seat  # noqa: E731
+
+        def wanted() -> bool:
+            return self._seats.get(index) is seat
+
         loader = ShardLoader(
             seat.partition.log, seat.shard, self._frames, self._workers, self._load_bytes, wanted
         )
@@ -154,6 +164,8 @@ class Runtime(Generic[S]):
         except Abandoned:
             return
         except Exception:
+            if not wanted():
+                return  # the log may be cut or closed under who no longer leads
             # The shard stays in its seat, loading for ever: clients are told to wait, nothing is
             # answered from half a state, and the other shards go on.
             log.exception("cannot load %s; what it coordinates is not available", seat.partition)
@@ -331,21 +343,43 @@ class Runtime(Generic[S]):
         committed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         committed.add_done_callback(lambda done: self._on_commit(seat, out, done.result()))
         partition.await_commit(seat.end, committed)
+        if out.replies:
+            self._patience.wait(out)
 
     def _on_commit(self, seat: _Seat[S], out: Effects, error: ErrorCode) -> None:
-        if error:
-            for ticket, _ in out.replies:
-                _open(ticket).refuse(_AS_COORDINATOR.get(error, error))
-        else:
+        if not error:
             self._release(seat, out)
+        else:
+            _refuse(out, error)
+            if out.errands and seat.active:
+                # The records stand in the log of who leads it: they may be committed yet. A shard
+                # that is lost is loaded by somebody, who finds in the log what is to be done.
+                loop = asyncio.get_running_loop()
+                loop.call_later(TIMER_RETRY_MS / 1000, self._look_again, seat, out)
+        self._patience.forget_answered()
+
+    def _look_again(self, seat: _Seat[S], out: Effects) -> None:
+        if seat.active:
+            self._release_when_committed(seat, out)
 
     def _release(self, seat: _Seat[S], out: Effects) -> None:
         for ticket, response in out.replies:
             _open(ticket).answer(response)
+        out.replies.clear()
         # A shard that is loaded anew finds in its log what is to be done, and asks for it itself.
         if self._on_errand is not None and seat.active:
             for errand in out.errands:
                 self._on_errand(seat.partition.index, errand)
+
+
+def _refuse(out: Effects, error: ErrorCode) -> None:
+    for ticket, _ in out.replies:
+        _open(ticket).refuse(_AS_COORDINATOR.get(error, error))
+    out.replies.clear()
+
+
+def _give_up(out: Effects) -> None:
+    _refuse(out, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _open(ticket: Any) -> OpenTicket:

@@ -38,6 +38,7 @@ class Coordinators:
             broker.workers,
             config.get_int("offsets.load.buffer.size"),
             on_errand=GroupErrands(broker).run,
+            commit_ms_max=config.get_int("offsets.commit.timeout.ms"),
         )
         txn_settings = TxnSettings.of(config)
         self._remote_markers = RemoteMarkers(broker)
@@ -50,6 +51,7 @@ class Coordinators:
             broker.workers,
             config.get_int("transaction.state.log.load.buffer.size"),
             on_errand=self._markers.run,
+            commit_ms_max=config.get_int("request.timeout.ms"),
         )
         self.verifications = Verifications()
         self.questions = CoordinatorQuestions(broker)
