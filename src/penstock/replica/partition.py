@@ -228,7 +228,8 @@ class Partition:
 
     def is_proposed(self, proposal: Proposal) -> bool:
         """Whether this node still leads and waits for an answer to just this proposal."""
-        return self._in_sync is not None and self._in_sync.proposed is proposal
+        in_sync = self._in_sync
+        return self.leading and in_sync is not None and in_sync.proposed is proposal
 
     @property
     def low_watermark(self) -> int:

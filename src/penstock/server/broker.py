@@ -15,6 +15,7 @@ from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
 from penstock.server.coordinators import Coordinators
 from penstock.server.fetch_sessions import FetchSessions
+from penstock.server.isr_changes import IsrChanges
 from penstock.server.log_moves import LogMoves
 from penstock.server.neighbours import Neighbours
 from penstock.server.producer_ids import ProducerIds
@@ -106,6 +107,7 @@ class Broker:
         )
         self.neighbours = Neighbours(network, self.node_id, config.inter_broker_listener_name)
         self.producer_ids = ProducerIds(controller, self.node_id, lambda: self.epoch)
+        self.isr_changes = IsrChanges(self)
         self.log_moves = LogMoves(self)
         self.coordinators = Coordinators(self)
         self.replication = Replication(self, commits)
@@ -130,6 +132,7 @@ class Broker:
         """Become what a newly committed image says."""
         self.image = image
         self.neighbours.on_image(image)
+        self.isr_changes.on_image(image, delta)
         self._reconciler.apply(image, delta)
         self.coordinators.on_image(image, delta)
 
@@ -152,6 +155,7 @@ class Broker:
     def start(self) -> None:
         """Begin to host what the image says."""
         self._reconciler.start()
+        self.isr_changes.start()
 
     async def settled(self) -> None:
         """Wait until the broker hosts what the image says."""
@@ -163,6 +167,7 @@ class Broker:
             partition.release_readers()
         self.coordinators.close()
         self.replication.close()
+        self.isr_changes.close()
         self.neighbours.close()
 
     # -- finding partitions ------------------------------------------------------------------

@@ -130,7 +130,14 @@ class Reconciler:
             partition = self._open(topic, index, state)
         if state.leader == broker.node_id:
             broker.replication.leave(partition)
-            partition.lead(state.leader_epoch, state.isr, state.replicas)
+            partition.lead(
+                state.leader_epoch,
+                state.isr,
+                state.replicas,
+                partition_epoch=state.partition_epoch,
+                recovering=state.recovering,
+                now=broker.clock.monotonic(),
+            )
             broker.coordinators.lead(partition)
         else:
             broker.coordinators.lose(partition)
@@ -156,6 +163,7 @@ class Reconciler:
             found,
             self._high_watermarks.pop(key, found.start),
             self._commits,
+            broker.isr_changes.peers,
         )
         broker.hosted[key] = partition
         broker.hosted_by_id[(topic.id, index)] = partition
