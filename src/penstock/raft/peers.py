@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE
-from penstock.net.peer import Peer, PeerLost
+from penstock.net.peer import PeerLost
 from penstock.raft.messages import Ask, Fetch, FetchSnapshot, Replica, Reply, SnapshotReply
 from penstock.raft.wire import FETCH_WAIT_MS, Envelope, reply_of, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from penstock.net.network import Caller, Network
     from penstock.platform.chance import Chance
 
 Address = tuple[str, int]
@@ -26,6 +27,9 @@ class Peers(Protocol):
 
     def close(self) -> None: ...
 
+
+LEARNT_MAX = 1000
+"""Members whose addresses are remembered: no quorum is so large, whatever a stranger says."""
 
 SNAPSHOT_BYTES_MAX = 1 << 30
 """Of a snapshot that is taken from a leader: it passes through memory."""
@@ -58,21 +62,31 @@ class QuorumPeers:
     def __init__(
         self,
         envelope: Envelope,
+        network: Network,
         addresses: Mapping[int, Address],
         bootstrap: Sequence[Address],
         chance: Chance,
         seconds_max: float,
     ) -> None:
+        """`addresses` are the operator's word, and stand; all others are learnt as members tell
+        of them."""
         self._envelope = envelope
-        self._addresses = dict(addresses)
+        self._network = network
+        self._configured = dict(addresses)
+        self._learnt: dict[int, Address] = {}
         self._bootstrap = list(bootstrap)
         self._chance = chance
         self._seconds_max = seconds_max
-        self._open: dict[tuple[Address, bool], Peer] = {}
+        self._open: dict[tuple[Address, bool], Caller] = {}
 
     def learn(self, node: int, address: Address) -> None:
-        """A member can be reached here."""
-        self._addresses[node] = address
+        """A member can be reached here, as it says itself, or as the leader says."""
+        if len(self._learnt) < LEARNT_MAX or node in self._learnt:
+            self._learnt[node] = address
+
+    def where(self, node: int) -> Address | None:
+        """Where a member listens, as far as anybody has told."""
+        return self._configured.get(node) or self._learnt.get(node)
 
     async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
         patience = self._seconds_max
@@ -84,7 +98,7 @@ class QuorumPeers:
         try:
             reply = reply_of(ask, response)
         except ValueError as problem:
-            raise PeerLost(f"{peer} answered something else: {problem}") from problem
+            raise PeerLost(f"node {to.id} answered something else: {problem}") from problem
         for each in getattr(response, "node_endpoints", ()):
             self.learn(each.node_id, (each.host, each.port))
         return to.id, reply
@@ -96,19 +110,21 @@ class QuorumPeers:
 
     def _address_of(self, node: int) -> Address:
         if node != NO_NODE:
-            if node not in self._addresses:
+            address = self.where(node)
+            if address is None:
                 raise PeerLost(f"nobody has told yet where node {node} is")
-            return self._addresses[node]
-        others = [it for key, it in self._addresses.items() if key != self._envelope.own.id]
+            return address
+        everybody = {**self._learnt, **self._configured}
+        others = [it for key, it in everybody.items() if key != self._envelope.own.id]
         known = self._bootstrap + others
         if not known:
             raise PeerLost("no other member of the quorum is known")
         return known[self._chance.between(0, len(known) - 1)]
 
-    def _peer(self, address: Address, fetching: bool) -> Peer:
+    def _peer(self, address: Address, fetching: bool) -> Caller:
         peer = self._open.get((address, fetching))
         if peer is None:
-            peer = Peer(*address, client_id=f"raft-{self._envelope.own.id}")
+            peer = self._network.caller(*address, client_id=f"raft-{self._envelope.own.id}")
             self._open[address, fetching] = peer
         return peer
 

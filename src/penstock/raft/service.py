@@ -9,7 +9,7 @@ from penstock.metadata.cluster import Endpoint
 from penstock.model.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.raft.driver import QuorumLost, RaftDriver
-from penstock.raft.messages import Fetch, FetchSnapshot
+from penstock.raft.messages import BeginEpoch, Fetch, FetchSnapshot
 from penstock.raft.wire import (
     FETCH_BYTES_MAX,
     Envelope,
@@ -35,10 +35,13 @@ class QuorumService:
         driver: RaftDriver,
         envelope: Envelope,
         endpoint_of: Callable[[int], Endpoint | None],
+        learn: Callable[[int, tuple[str, int]], None] | None = None,
     ) -> None:
+        """`endpoint_of` says where a member listens; `learn` is told where a new leader does."""
         self._driver = driver
         self._envelope = envelope
         self._endpoint_of = endpoint_of
+        self._learn = learn
 
     def answer(self, request: Any) -> Message | Awaitable[Message]:
         """The answer to Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot or Fetch."""
@@ -52,9 +55,18 @@ class QuorumService:
             if isinstance(ask, FetchSnapshot):
                 bytes_max = max(1, min(request.max_bytes, FETCH_BYTES_MAX))
                 return self._reply(request, self._driver.answer_snapshot(ask, bytes_max))
-            return self._reply(request, self._driver.answer(ask))
+            reply = self._driver.answer(ask)
+            if isinstance(ask, BeginEpoch) and reply.error is ErrorCode.NONE:
+                self._learn_leader(request, ask)
+            return self._reply(request, reply)
         except QuorumLost:
             return refusal_of(request, STOPPING)
+
+    def _learn_leader(self, request: Any, ask: BeginEpoch) -> None:
+        """A leader that no voter list names says where it listens; its first listener counts."""
+        if self._learn is not None and request.leader_endpoints:
+            first = request.leader_endpoints[0]
+            self._learn(ask.leader, (first.host, first.port))
 
     async def _fetch(self, request: Any, ask: Fetch) -> Message:
         wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)

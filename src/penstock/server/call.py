@@ -8,7 +8,7 @@ from penstock.net.connection import Connection
 class Call:
     """What a handler knows of a request besides its body."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "version")
+    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "enveloped", "version")
 
     def __init__(
         self,
@@ -17,12 +17,15 @@ class Call:
         version: int,
         correlation_id: int,
         client_id: str | None,
+        enveloped: bool = False,
     ) -> None:
         self.connection = connection
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        self.enveloped = enveloped
+        """Whether a broker passed it on, for a client of its own."""
 
     @property
     def listener_name(self) -> str:

@@ -15,10 +15,12 @@ from penstock.model.config.dynamic import validate_broker_config
 from penstock.model.config.layers import BrokerLayers
 from penstock.model.config.problems import REASON_LENGTH_MAX, shortened
 from penstock.model.errors import ErrorCode
+from penstock.server.forwarding import forward
 from penstock.server.topic_configs import EVERY_BROKER
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
+    from penstock.server.call import Call
 
 FORWARDED = frozenset({TOPIC, BROKER, CLIENT_METRICS, GROUP})
 
@@ -62,8 +64,12 @@ def _misshapen(resource: Any) -> Refusal | None:
     return None
 
 
-def judge_broker(broker: Broker, name: str, settings: Mapping[str, str]) -> Refusal | None:
+def judge_broker(
+    broker: Broker, call: Call, name: str, settings: Mapping[str, str]
+) -> Refusal | None:
     """Whether these may be all the dynamic settings of a broker; "" stands for every broker."""
+    if call.listener_name in broker.config.controller_listener_names:
+        return None  # a controller knows no broker's file, and who passed this on has judged it
     refusal = wrong_node(broker, name) if name else None
     if refusal is not None:
         return refusal
@@ -95,7 +101,7 @@ def null_values(names: Sequence[str]) -> Refusal | None:
 
 
 async def decide(
-    broker: Broker, request: Any, settled: Mapping[tuple[int, str], Refusal]
+    broker: Broker, call: Call, request: Any, settled: Mapping[tuple[int, str], Refusal]
 ) -> list[tuple[Any, Refusal]]:
     """Each resource of a request with its outcome, after the controller decided on the rest."""
     rest = [
@@ -106,7 +112,7 @@ async def decide(
     outcomes = dict(settled)
     if rest:
         forwarded = type(request)(resources=rest, validate_only=request.validate_only)
-        response = await broker.controller.handle(request.API_KEY, forwarded)
+        response = await forward(broker, call, forwarded)
         for answer in response.responses:
             key = (answer.resource_type, answer.resource_name)
             message = answer.error_message and shortened(answer.error_message, REASON_LENGTH_MAX)

@@ -90,6 +90,11 @@ class Broker:
 
     def start(self) -> None:
         """Start, and return when the broker takes requests."""
+        self.begin()
+        self.wait_ready()
+
+    def begin(self) -> None:
+        """Start, and do not wait: brokers that need each other are begun together."""
         if self.running:
             raise BrokerFailed(f"the broker is running already, with pid {self.pid}")
         settings = [f"{key}={value}" for key, value in self.config.items()]
@@ -106,6 +111,10 @@ class Broker:
         )
         assert self._process.stdout is not None
         self._output = _Output(self._process.stdout, self._lines)
+
+    def wait_ready(self) -> None:
+        """Return when a broker that was begun takes requests."""
+        assert self._output is not None, "begin comes first"
         address = self._output.wait_ready(self._start_seconds_max)
         if address is None:
             problem = (
@@ -129,6 +138,10 @@ class Broker:
     def kill(self) -> None:
         """End it with SIGKILL, as a crash would; the data stays."""
         self._running()
+        self._end(signal.SIGKILL)
+
+    def reap(self) -> None:
+        """Collect a process that somebody else has ended, and what it still printed."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:

@@ -32,7 +32,7 @@ async def ask(node: Node, peer: Peer, what: Any) -> Any:
 
 
 def controller_of(node: Node) -> Peer:
-    (port,) = [each.port for each in node._listeners if each.name == "CONTROLLER"]
+    (port,) = [each.port for each in node._listeners.for_the_quorum]
     return Peer("127.0.0.1", port, "test")
 
 
@@ -64,7 +64,7 @@ async def test_an_observer_copies_the_metadata_log(tmp_path: Path) -> None:
 async def test_a_fetch_waits_for_news(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         peer = controller_of(node)
-        raft = node.broker.controller.raft  # type: ignore[attr-defined]
+        raft = node.controller.raft
         end = Position(raft.journal.view.last_epoch, raft.journal.log.end)
         wait = asyncio.create_task(
             ask(node, peer, Fetch(raft.epoch, OBSERVER, end, raft.high_watermark))
@@ -82,17 +82,17 @@ async def test_a_stranger_who_claims_a_later_epoch_only_delays_a_sole_voter(
 ) -> None:
     async with running_node(tmp_path) as node:
         peer = controller_of(node)
-        before = node.broker.controller.raft.epoch  # type: ignore[attr-defined]
+        before = node.controller.raft.epoch
         vote = Vote(before + 5, OBSERVER, Position(0, 0), False)
         reply: VoteReply = await ask(node, peer, vote)
         assert not reply.granted, "its log lacks what is committed"
         told = await ask(node, peer, BeginEpoch(1, 99))
         assert told.error is ErrorCode.FENCED_LEADER_EPOCH
         for _ in range(500):
-            if node.broker.controller.active:  # type: ignore[attr-defined]
+            if node.controller.active:
                 break
             await asyncio.sleep(0.02)
-        assert node.broker.controller.raft.epoch > before + 5  # type: ignore[attr-defined]
+        assert node.controller.raft.epoch > before + 5
         topic = CreatableTopic(name="after", num_partitions=1, replication_factor=1)
         made = await node.broker.controller.handle(19, CreateTopicsRequest(topics=[topic]))
         assert [each.error_code for each in made.topics] == [0]

@@ -13,6 +13,7 @@ import pytest
 
 from penstock.metadata.cluster import Endpoint
 from penstock.model.ids import NO_NODE
+from penstock.net.network import TcpNetwork
 from penstock.net.peer import PeerLost
 from penstock.platform.chance import SystemChance
 from penstock.platform.clock import SystemClock
@@ -74,7 +75,7 @@ class Member:
         envelope = Envelope(self.cluster, Replica(self.number))
         addresses = {number: ("127.0.0.1", port) for number, port in ports.items()}
         known = [("127.0.0.1", port) for port in bootstrap or []]
-        self.peers = QuorumPeers(envelope, addresses, known, SystemChance(), 2)
+        self.peers = QuorumPeers(envelope, TcpNetwork(), addresses, known, SystemChance(), 2)
         clock, chance = SystemClock(), SystemChance()
         self.raft = RaftDriver(
             self.journal, self.number, clock, chance, self.workers, self.peers, HASTY
@@ -219,7 +220,12 @@ async def test_a_member_of_another_cluster_is_neither_heard_nor_followed(tmp_pat
 async def test_a_member_that_is_stopping_says_so(tmp_path: Path) -> None:
     async with members(tmp_path, 1) as (member,):
         asker = QuorumPeers(
-            Envelope(CLUSTER, Replica(2)), {1: ("127.0.0.1", member.port)}, [], SystemChance(), 2
+            Envelope(CLUSTER, Replica(2)),
+            TcpNetwork(),
+            {1: ("127.0.0.1", member.port)},
+            [],
+            SystemChance(),
+            2,
         )
         member.raft._fail(OSError("the disk is gone"))
         asks = [
@@ -235,7 +241,7 @@ async def test_a_member_that_is_stopping_says_so(tmp_path: Path) -> None:
 
 async def test_who_knows_nobody_loses_what_it_asks() -> None:
     envelope = Envelope(CLUSTER, Replica(1))
-    peers = QuorumPeers(envelope, {1: ("127.0.0.1", 1)}, [], SystemChance(), 1)
+    peers = QuorumPeers(envelope, TcpNetwork(), {1: ("127.0.0.1", 1)}, [], SystemChance(), 1)
     fetch = Fetch(0, Replica(1), Position(0, 0), -1)
     for to in (2, NO_NODE):
         with pytest.raises(PeerLost):

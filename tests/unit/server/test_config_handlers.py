@@ -86,6 +86,9 @@ class Bench:
             ]
         )
 
+    def controller_at(self, _: str) -> Bench:
+        return self
+
     async def handle(self, api_key: int, request: Any, **_: Any) -> Any:
         self.forwarded.append(request)
         decision = self._machine.decide(

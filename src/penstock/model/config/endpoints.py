@@ -6,6 +6,12 @@ import re
 from typing import NamedTuple
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""In the order of the numbers by which nodes tell each other of them."""
+
+
+def security_number(protocol: str) -> int:
+    """A security protocol as registrations name it."""
+    return SECURITY_PROTOCOLS.index(protocol)
 
 
 class Voter(NamedTuple):

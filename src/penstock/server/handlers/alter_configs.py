@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 async def handle(
     broker: Broker,
-    call: Call,  # noqa: ARG001
+    call: Call,
     request: AlterConfigsRequest,
 ) -> AlterConfigsResponse:
     """Judge what is this broker's to judge, and let the controller decide the rest."""
-    settled = judge_all(request.resources, lambda resource: _judge(broker, resource))
-    outcomes = await decide(broker, request, settled)
+    settled = judge_all(request.resources, lambda resource: _judge(broker, call, resource))
+    outcomes = await decide(broker, call, request, settled)
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
@@ -49,10 +49,10 @@ async def handle(
     )
 
 
-def _judge(broker: Broker, resource: AlterConfigsResource) -> Refusal | None:
+def _judge(broker: Broker, call: Call, resource: AlterConfigsResource) -> Refusal | None:
     refusal = null_values([config.name for config in resource.configs if config.value is None])
     refusal = refusal or unknown_type(resource)
     if refusal is not None or resource.resource_type != BROKER:
         return refusal
     settings = {config.name: config.value or "" for config in resource.configs}
-    return judge_broker(broker, resource.resource_name, settings)
+    return judge_broker(broker, call, resource.resource_name, settings)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server.forwarding import forward
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
@@ -21,4 +23,4 @@ def handle(
     broker: Broker, call: Call, request: CreateTopicsRequest
 ) -> Awaitable[CreateTopicsResponse]:
     """Forward to the controller; the answer comes when the topics are durable."""
-    return broker.controller.handle(call.api_key, request, version=call.version)
+    return forward(broker, call, request)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server.forwarding import forward
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
@@ -20,4 +22,4 @@ def handle(
     broker: Broker, call: Call, request: DeleteTopicsRequest
 ) -> Awaitable[DeleteTopicsResponse]:
     """Forward to the controller; the answer comes when the removal is durable."""
-    return broker.controller.handle(call.api_key, request, version=call.version)
+    return forward(broker, call, request)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server.forwarding import forward
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
@@ -23,4 +25,4 @@ def handle(
     broker: Broker, call: Call, request: DescribeQuorumRequest
 ) -> Awaitable[DescribeQuorumResponse]:
     """Forward to the controller: only the leader of the quorum knows how far the others are."""
-    return broker.controller.handle(call.api_key, request, version=call.version)
+    return forward(broker, call, request)

@@ -35,7 +35,7 @@ async def handle(broker: Broker, call: Call, request: EnvelopeRequest) -> Envelo
         inner, _ = API[api_key].request_class.read(data, version, body_at)
     except ProtocolError:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-    within = Call(call.connection, api_key, version, correlation_id, client_id)
+    within = Call(call.connection, api_key, version, correlation_id, client_id, enveloped=True)
     try:
         answer: Any = CONTROLLER_HANDLERS[api_key]()(broker, within, inner)
         if inspect.isawaitable(answer):

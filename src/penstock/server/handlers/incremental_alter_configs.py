@@ -42,13 +42,15 @@ if TYPE_CHECKING:
 
 async def handle(
     broker: Broker,
-    call: Call,  # noqa: ARG001
+    call: Call,
     request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse:
     """Judge what is this broker's to judge, and let the controller decide the rest."""
     validate_only = request.validate_only
-    settled = judge_all(request.resources, lambda resource: _judge(broker, resource, validate_only))
-    outcomes = await decide(broker, request, settled)
+    settled = judge_all(
+        request.resources, lambda resource: _judge(broker, call, resource, validate_only)
+    )
+    outcomes = await decide(broker, call, request, settled)
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
@@ -62,7 +64,9 @@ async def handle(
     )
 
 
-def _judge(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> Refusal | None:
+def _judge(
+    broker: Broker, call: Call, resource: AlterConfigsResource, validate_only: bool
+) -> Refusal | None:
     empty = [c.name for c in resource.configs if c.value is None and c.config_operation != DELETE]
     refusal = null_values(empty)
     if refusal is not None:
@@ -74,7 +78,7 @@ def _judge(broker: Broker, resource: AlterConfigsResource, validate_only: bool) 
     settings = _edited(broker, resource)
     if isinstance(settings, Refusal):
         return settings
-    return judge_broker(broker, resource.resource_name, settings)
+    return judge_broker(broker, call, resource.resource_name, settings)
 
 
 # -- a broker's own settings -----------------------------------------------------------------

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server.forwarding import forward
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
@@ -23,4 +25,4 @@ def handle(
     broker: Broker, call: Call, request: UpdateFeaturesRequest
 ) -> Awaitable[UpdateFeaturesResponse]:
     """Forward to the controller, which asks whether every node supports the new levels."""
-    return broker.controller.handle(call.api_key, request, version=call.version)
+    return forward(broker, call, request)

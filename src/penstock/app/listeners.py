@@ -1,0 +1,102 @@
+"""The sockets of a node: taken before anything else starts, opened when there is who answers."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from penstock.app.problems import CannotStart
+from penstock.net.buffers import BufferPool
+from penstock.net.listener import Limits, Listener
+from penstock.server.apis import CONTROLLER_HANDLERS, HANDLERS
+from penstock.server.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.model.config.endpoints import Listener as ListenerConfig
+    from penstock.model.config.node import NodeConfig
+    from penstock.server.broker import Broker
+
+RECEIVE_BYTES_MAX = 512 * 1024 * 1024
+"""Memory for requests that have not arrived whole, unless queued.max.request.bytes says less."""
+
+
+class Listeners:
+    """Those for clients and brokers, and those for the quorum."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self._all: list[Listener] = []
+
+    @property
+    def for_clients(self) -> list[Listener]:
+        names = self._config.controller_listener_names
+        return [each for each in self._all if each.name not in names]
+
+    @property
+    def for_the_quorum(self) -> list[Listener]:
+        names = self._config.controller_listener_names
+        return [each for each in self._all if each.name in names]
+
+    def bind(self) -> None:
+        """Take every address; CannotStart if one cannot be had."""
+        config = self._config
+        wanted = config.get_int("queued.max.request.bytes")
+        pool = BufferPool(wanted if wanted > 0 else RECEIVE_BYTES_MAX)
+        for spec in config.listeners:
+            if spec.protocol != "PLAINTEXT":
+                raise CannotStart(
+                    f"listener {spec.name} asks for {spec.protocol}: only PLAINTEXT is built so far"
+                )
+            listener = Listener(spec.name, pool, self._limits(spec))
+            try:
+                listener.bind(spec.host, spec.port)
+            except OSError as problem:
+                raise CannotStart(
+                    f"cannot listen on {spec.host}:{spec.port} ({spec.name}): {problem.strerror}; "
+                    "stop what uses the address, or choose another port"
+                ) from problem
+            self._all.append(listener)
+
+    def _limits(self, spec: ListenerConfig) -> Limits:
+        config = self._config
+
+        def integer(name: str) -> int:
+            value = config.for_listener(spec.name, name)
+            assert isinstance(value, int)
+            return value
+
+        return Limits(
+            frame_bytes_max=integer("socket.request.max.bytes"),
+            connections_max=integer("max.connections"),
+            connections_per_address_max=integer("max.connections.per.ip"),
+            idle_ms_max=integer("connections.max.idle.ms"),
+            backlog=integer("socket.listen.backlog.size"),
+            # Kafka's default of 100 KB holds a connection below what one read could bring. Left
+            # alone, the kernel sizes the buffers by what the connection really does.
+            send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes"),
+            receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes"),
+        )
+
+    def answer_with(self, broker: Broker) -> None:
+        """Who answers; to be said before any is started."""
+        for listener in self.for_clients:
+            listener.service = Dispatcher(broker, HANDLERS)
+        for listener in self.for_the_quorum:
+            listener.service = Dispatcher(broker, CONTROLLER_HANDLERS)
+
+    def with_ports(self, listeners: Iterable[ListenerConfig]) -> list[ListenerConfig]:
+        """Listeners with the names and ports that were really taken."""
+        ports = {listener.name: listener.port for listener in self._all}
+        return [
+            spec._replace(
+                host=spec.host or socket.getfqdn(),
+                port=spec.port or ports.get(spec.name, 0),
+            )
+            for spec in listeners
+        ]
+
+
+def _if_set(config: NodeConfig, name: str) -> int:
+    return config.get_int(name) if config.is_set(name) else -1

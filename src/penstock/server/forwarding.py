@@ -1,0 +1,125 @@
+"""What only the active controller decides: passed on to it, and refused in its own words.
+
+On a controller's listener the node itself is asked, and says so if another one decides. On all
+other listeners the request looks for the controller, and times out if there is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated import alter_configs, incremental_alter_configs
+from penstock.protocol.generated.create_partitions import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from penstock.protocol.generated.create_topics import CreatableTopicResult, CreateTopicsResponse
+from penstock.protocol.generated.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from penstock.protocol.registry import API
+from penstock.raft.driver import NotLeader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.protocol.message import Message
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+
+async def forward(broker: Broker, call: Call, request: Any) -> Any:
+    """The controller's answer, or Kafka's error in the shape of one."""
+    controller = broker.controller_at(call.listener_name)
+    try:
+        return await controller.handle(request.API_KEY, request, version=call.version, call=call)
+    except NotLeader:
+        if call.enveloped:
+            raise  # the envelope is refused, not what lies in it
+        away = controller is not broker.controller
+        error = ErrorCode.NOT_CONTROLLER if away else ErrorCode.REQUEST_TIMED_OUT
+        return refusal(request, error)
+
+
+def refusal(request: Any, error: ErrorCode) -> Message:
+    """The response to a request of which nothing was done."""
+    build = _SHAPES.get(request.API_KEY)
+    if build is not None:
+        return build(request, error)
+    response: Any = API[request.API_KEY].response_class()
+    response.error_code = error
+    if hasattr(response, "error_message"):
+        response.error_message = error.message
+    message: Message = response
+    return message
+
+
+def _create_topics(request: Any, error: ErrorCode) -> Message:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=each.name, error_code=error, error_message=error.message)
+            for each in request.topics
+        ]
+    )
+
+
+def _delete_topics(request: Any, error: ErrorCode) -> Message:
+    named = [(each.name, each.topic_id) for each in request.topics]
+    named += [(name, bytes(16)) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=error, error_message=error.message
+            )
+            for name, topic_id in named
+        ]
+    )
+
+
+def _create_partitions(request: Any, error: ErrorCode) -> Message:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(
+                name=each.name, error_code=error, error_message=error.message
+            )
+            for each in request.topics
+        ]
+    )
+
+
+def _alter_configs(request: Any, error: ErrorCode) -> Message:
+    return alter_configs.AlterConfigsResponse(
+        responses=[
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=error.message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in request.resources
+        ]
+    )
+
+
+def _incremental_alter_configs(request: Any, error: ErrorCode) -> Message:
+    return incremental_alter_configs.IncrementalAlterConfigsResponse(
+        responses=[
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=error.message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in request.resources
+        ]
+    )
+
+
+_SHAPES: dict[int, Callable[[Any, ErrorCode], Message]] = {
+    int(ApiKey.CREATE_TOPICS): _create_topics,
+    int(ApiKey.DELETE_TOPICS): _delete_topics,
+    int(ApiKey.CREATE_PARTITIONS): _create_partitions,
+    int(ApiKey.ALTER_CONFIGS): _alter_configs,
+    int(ApiKey.INCREMENTAL_ALTER_CONFIGS): _incremental_alter_configs,
+}
+"""Responses that have an error for each part; all others have one for the whole."""

@@ -1,0 +1,257 @@
+"""Several real nodes for a test, as one cluster: to be killed, stopped and started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from penstock.model.ids import uuid_text
+from penstock.platform.chance import SystemChance
+from penstock.storage.checkpoints import META_PROPERTIES, format_properties
+from penstock.testing.broker import Broker, BrokerFailed
+
+HOST = "127.0.0.1"
+REPLICATION_MAX = 3
+BOTH = "broker,controller"
+
+
+class Node(Broker):
+    """One node of a cluster. It keeps its ports and its directory over restarts."""
+
+    def __init__(
+        self,
+        node_id: int,
+        roles: str,
+        data: str,
+        port: int,
+        controller_port: int,
+        config: Mapping[str, str],
+        start_seconds_max: float,
+    ) -> None:
+        super().__init__(
+            config, data=data, host=HOST, port=port, start_seconds_max=start_seconds_max
+        )
+        self.id = node_id
+        self.roles = roles
+        self.controller_port = controller_port
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.roles
+
+    def pause(self) -> None:
+        """Hold the process as it is (SIGSTOP): it answers nobody until `resume`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id}, {self.roles}: {super().__repr__()}>"
+
+
+class Cluster:
+    """Penstock nodes, each in its own process, that live as long as a `with` block.
+
+        with Cluster(nodes=3) as cluster:
+            producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+            cluster.node(2).kill()
+
+    Nodes are numbered from 1. `roles` is what each one is, or a list with the roles of each:
+    `["controller", "broker", "broker"]`. `config` holds settings for all of them; `configs` those
+    of single nodes, by id. Data lives in a temporary directory unless `data` names one to keep.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        *,
+        roles: str | Sequence[str] = BOTH,
+        config: Mapping[str, str] | None = None,
+        configs: Mapping[int, Mapping[str, str]] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        start_seconds_max: float = 60.0,
+    ) -> None:
+        each_role = [roles] * nodes if isinstance(roles, str) else list(roles)
+        if len(each_role) != nodes:
+            raise ValueError(f"{len(each_role)} roles for {nodes} nodes")
+        self.id = uuid_text(SystemChance().uuid())
+        """The cluster's id."""
+        self._kept = data is not None
+        self._data = os.fspath(data) if data is not None else tempfile.mkdtemp(prefix="penstock-")
+        ports = iter(free_ports(2 * nodes))
+        placed = {number: (next(ports), next(ports)) for number in range(1, nodes + 1)}
+        self.nodes: dict[int, Node] = {}
+        """By id."""
+        voters = ",".join(
+            f"{number}@{HOST}:{placed[number][1]}"
+            for number, role in enumerate(each_role, 1)
+            if "controller" in role
+        )
+        brokers = sum("broker" in role for role in each_role)
+        for number, role in enumerate(each_role, 1):
+            port, controller_port = placed[number]
+            settings = {
+                **settings_of(number, role, port, controller_port, voters),
+                **replication_settings(brokers),
+                **(config or {}),
+                **((configs or {}).get(number) or {}),
+            }
+            self.nodes[number] = Node(
+                number,
+                role,
+                self.directory(number),
+                port if "broker" in role else controller_port,
+                controller_port,
+                settings,
+                start_seconds_max,
+            )
+            self._format(number)
+
+    # -- the nodes --------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client's `bootstrap.servers` wants: all brokers."""
+        return ",".join(f"{HOST}:{each.port}" for each in self.brokers)
+
+    @property
+    def bootstrap_controllers(self) -> str:
+        """What a tool's `--bootstrap-controller` wants."""
+        controllers = [each for each in self.nodes.values() if each.is_controller]
+        return ",".join(f"{HOST}:{each.controller_port}" for each in controllers)
+
+    @property
+    def brokers(self) -> list[Node]:
+        return [each for each in self.nodes.values() if each.is_broker]
+
+    def node(self, node_id: int) -> Node:
+        """The node with an id; the first one is 1."""
+        return self.nodes[node_id]
+
+    def directory(self, node_id: int) -> str:
+        """Where a node keeps its data."""
+        return os.path.join(self._data, f"node-{node_id}")
+
+    def erase(self, node_id: int) -> None:
+        """Take a stopped node's disk away and give it an empty, formatted one."""
+        if self.nodes[node_id].running:
+            raise BrokerFailed(f"node {node_id} is running: stop it first")
+        shutil.rmtree(self.directory(node_id))
+        self._format(node_id)
+
+    def _format(self, node_id: int) -> None:
+        directory = Path(self.directory(node_id))
+        directory.mkdir(parents=True, exist_ok=True)
+        meta = directory / META_PROPERTIES
+        if meta.exists():
+            return  # data that was kept
+        values = {
+            "version": "1",
+            "cluster.id": self.id,
+            "node.id": str(node_id),
+            "directory.id": uuid_text(SystemChance().uuid()),
+        }
+        meta.write_text(format_properties(values))
+
+    # -- together ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start all nodes that do not run, and return when all of them take requests."""
+        begun = [each for each in self.nodes.values() if not each.running]
+        for each in begun:
+            each.begin()
+        for each in begun:
+            each.wait_ready()
+
+    def kill(self) -> None:
+        """End all nodes that run with SIGKILL, at once, as a power cut would."""
+        running = [each for each in self.nodes.values() if each.running]
+        for each in running:
+            os.kill(each.pid, signal.SIGKILL)
+        for each in running:
+            each.reap()
+
+    def close(self) -> None:
+        """End every node, and remove the data unless it was to be kept.
+
+        One after the other they would hand over to each other, which nobody is there to see: the
+        test is over.
+        """
+        try:
+            self.kill()
+        finally:
+            if not self._kept:
+                shutil.rmtree(self._data, ignore_errors=True)
+
+    @property
+    def log(self) -> str:
+        """What all nodes printed, node by node."""
+        return "\n".join(f"--- node {each.id}\n{each.log}" for each in self.nodes.values())
+
+    def __enter__(self) -> Cluster:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, _: object, problem: BaseException | None, __: object) -> None:
+        if problem is not None:
+            problem.add_note(self.log[-20_000:])
+        self.close()
+
+
+def settings_of(
+    node_id: int, roles: str, port: int, controller_port: int, voters: str
+) -> dict[str, str]:
+    """What makes a node one of several, in Kafka's own keys."""
+    listeners = []
+    if "broker" in roles:
+        listeners.append(f"PLAINTEXT://{HOST}:{port}")
+    if "controller" in roles:
+        listeners.append(f"CONTROLLER://{HOST}:{controller_port}")
+    return {
+        "node.id": str(node_id),
+        "process.roles": roles,
+        "listeners": ",".join(listeners),
+        "advertised.listeners": ",".join(listeners),
+        "controller.quorum.voters": voters,
+    }
+
+
+def replication_settings(brokers: int) -> dict[str, str]:
+    """Internal topics with as many replicas as a small cluster can hold, at most Kafka's three."""
+    replicas = str(min(brokers, REPLICATION_MAX))
+    in_sync = str(min(brokers, REPLICATION_MAX - 1))
+    return {
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, all different. Another process may still be quicker."""
+    with ExitStack() as held:
+        return [held.enter_context(_bound()) for _ in range(count)]
+
+
+@contextmanager
+def _bound() -> Iterator[int]:
+    with socket.socket() as sock:
+        sock.bind((HOST, 0))
+        yield sock.getsockname()[1]
