@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from penstock.raft.member import LogView
+
 from penstock.model.ids import NO_NODE, Millis
 from penstock.platform.chance import Chance
 from penstock.raft.effects import Commit, Effect, SaveElection, Truncate
 from penstock.raft.election_state import ElectionState
-from penstock.raft.machine import LogView, Raft
+from penstock.raft.machine import Raft
 from penstock.raft.messages import Ask, Fetch, FetchReply, Position, Replica, Vote, VoteReply
 from penstock.raft.roles import Role
 from penstock.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts

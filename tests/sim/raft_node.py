@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.raft.member import NEVER
+
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
 from penstock.raft import effects as does
 from penstock.raft.election_state import ElectionState
-from penstock.raft.machine import NEVER, Raft
+from penstock.raft.machine import Raft
 from penstock.raft.messages import (
     BeginEpoch,
     EndEpoch,

@@ -32,7 +32,8 @@ from penstock.raft.effects import (
     TakeSnapshot,
     Truncate,
 )
-from penstock.raft.machine import NEVER, Raft
+from penstock.raft.machine import Raft
+from penstock.raft.member import NEVER
 from penstock.raft.messages import (
     Ask,
     BeginEpoch,
