@@ -39,6 +39,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             master="local[2]",
             settings={
                 "spark.driver.memory": "1g",
+                # A query that cannot be stopped fails its test, and does not hold up the others.
+                "spark.sql.streaming.stopTimeout": "60s",
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),
                 lake: "org.apache.iceberg.spark.SparkCatalog",
                 f"{lake}.type": "hadoop",
