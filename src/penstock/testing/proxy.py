@@ -131,6 +131,8 @@ class Proxy:
                 peer: int = writer.get_extra_info("peername")[1]
                 source = self._who(peer, own) or "client"
                 await self._road(source, destination).carry(_End(reader, writer), host, port)
+            except asyncio.CancelledError:
+                return  # closed with the proxy; asyncio would print it as somebody's mistake
             finally:
                 self._tasks.discard(task)
 

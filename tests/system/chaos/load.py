@@ -1,0 +1,228 @@
+"""Clients that nobody here wrote, at work all the while, and taking notes of it.
+
+Idempotent producers write `plain` and `inputs`; workers copy `inputs` to `outputs` in transactions;
+readers of either isolation follow everything; a member of a group reads and commits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock.testing.history import History, Place, Recorder, Send
+from penstock.testing.history.confluent import RecordingConsumer, place_of, read_to_end
+from tests.compat.eos import fleet
+from tests.compat.eos.fleet import Fleet
+from tests.system.chaos.trio import Trio
+from tests.system.senders import Sender
+
+PLAIN, SOURCE, SINK = "plain", "inputs", "outputs"
+TOPICS = ((PLAIN, 3), (SOURCE, 2), (SINK, 2))
+COPIERS, READERS = "copiers", "readers"
+WORKERS = ["copier-0", "copier-1"]
+FLUSH_SECONDS_MAX = 120.0
+RECENT = 5_000
+"""Operations to look at for news: what came before them is old."""
+
+_IMPOSSIBLE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET))
+"""No reader who began at 0 may hear that there is nothing at its offset."""
+_EAGER = {"reconnect.backoff.max.ms": 200, "fetch.wait.max.ms": 100, "auto.offset.reset": "error"}
+
+
+class Reading:
+    """A consumer in a thread of its own, which goes on whatever happens."""
+
+    def __init__(self, name: str, bootstrap: str, isolation: str) -> None:
+        self.name = name
+        self.recorder = Recorder(name)
+        self.failures: list[str] = []
+        self.stopping = threading.Event()
+        self.seen: dict[Place, int] = {}
+        self.consumer = RecordingConsumer(
+            {**_EAGER, "bootstrap.servers": bootstrap, "isolation.level": isolation}, self.recorder
+        )
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self.begin()
+        self._thread.start()
+
+    def finish(self, seconds_max: float) -> None:
+        self.stopping.set()
+        self._thread.join(seconds_max)
+        if self._thread.is_alive():
+            self.failures.append(f"{self.name} hangs in a call for {seconds_max:g} s and more")
+
+    def begin(self) -> None:
+        """Choose what to read."""
+        raise NotImplementedError
+
+    def look_around(self) -> None:
+        """Do something besides reading, about once a second."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        due = time.monotonic() + 1
+        while not self.stopping.is_set():
+            self._attempt(self._read)
+            if time.monotonic() >= due:
+                self._attempt(self.look_around)
+                due = time.monotonic() + 1
+        self.consumer.close()
+
+    def _read(self) -> None:
+        for message in self.consumer.consume(1000, 0.2):
+            place = place_of(message)
+            self.seen[place] = self.seen.get(place, 0) + 1
+
+    def _attempt(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except KafkaException as problem:
+            # Connections break here all the time: it asks again.
+            error: KafkaError = problem.args[0]
+            if error.fatal() or error.code() in _IMPOSSIBLE:
+                self.failures.append(f"{self.name}: {error}")
+
+
+class Watcher(Reading):
+    """Reads all partitions from the beginning, and asks how far they are."""
+
+    def __init__(self, name: str, bootstrap: str, places: list[Place], isolation: str) -> None:
+        super().__init__(name, bootstrap, isolation)
+        self._places = places
+        self._next = 0
+
+    def begin(self) -> None:
+        self.consumer.assign(dict.fromkeys(self._places, 0))
+
+    def look_around(self) -> None:
+        place = self._places[self._next % len(self._places)]
+        self._next += 1
+        self.consumer.marks(place)
+
+
+class Member(Reading):
+    """A member of a group, which commits its position and asks for it."""
+
+    def __init__(self, name: str, bootstrap: str, topic: str) -> None:
+        super().__init__(name, bootstrap, "read_committed")
+        self._topic = topic
+
+    def begin(self) -> None:
+        self.consumer.subscribe([self._topic])
+
+    def look_around(self) -> None:
+        mine = [Place(each.topic, each.partition) for each in self.consumer.consumer.assignment()]
+        positions = {place: self.consumer.position(place) for place in mine}
+        reached = {place: at for place, at in positions.items() if at > 0}
+        if reached:
+            self.consumer.commit(reached)
+            self.consumer.ask_committed(reached)
+
+
+class Load:
+    """All of them together."""
+
+    def __init__(self, trio: Trio, where: Path, *, pause: float = 0.1) -> None:
+        where.mkdir(parents=True, exist_ok=True)
+        self.places = trio.create(*TOPICS)
+        self._bootstrap = trio.bootstrap
+        plain = self.of(PLAIN)
+        self.senders = [
+            Sender("sender-0", trio.bootstrap, plain, pause=pause, padding=200),
+            Sender("sender-1", trio.bootstrap, plain, pause=pause, padding=200, codec="lz4"),
+            Sender("feed", trio.bootstrap, self.of(SOURCE), pause=pause, padding=20),
+        ]
+        self.watchers = [
+            Watcher("eager", trio.bootstrap, self.places, "read_uncommitted"),
+            Watcher("patient", trio.bootstrap, self.places, "read_committed"),
+        ]
+        self.readings: list[Reading] = [*self.watchers, Member(READERS, trio.bootstrap, PLAIN)]
+        words = [trio.bootstrap, SOURCE, SINK, COPIERS]
+        self.copiers = Fleet(fleet.confluent(where), words, WORKERS, where)
+        self.problems: list[str] = []
+        self._final = Recorder("final")
+        self._done = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, name="copiers", daemon=True)
+
+    def of(self, topic: str) -> list[Place]:
+        return [place for place in self.places if place.topic == topic]
+
+    def start(self) -> None:
+        for sender in self.senders:
+            sender.start()
+        for reading in self.readings:
+            reading.start()
+        self.copiers.start()
+        self._supervisor.start()
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(sender.acknowledged for sender in self.senders)
+
+    @property
+    def copied(self) -> int:
+        """How many outputs a reader of committed transactions has seen."""
+        return sum(self.watchers[1].seen.get(place, 0) for place in self.of(SINK))
+
+    def silent_since(self, at: int) -> list[Place]:
+        """Where nothing that was sent after this moment has been acknowledged."""
+        heard = {
+            send.place
+            for sender in self.senders
+            for send in recent(sender)
+            if send.is_ok and send.began > at
+        }
+        return [place for place in self.places if place.topic != SINK and place not in heard]
+
+    def finish(self) -> None:
+        """Stop writing, let everything arrive, and read all of it once more."""
+        for sender in self.senders:
+            self._attempt(lambda each=sender: each.finish(FLUSH_SECONDS_MAX))  # type: ignore[misc]
+        feed = self.senders[-1]
+        deadline = time.monotonic() + FLUSH_SECONDS_MAX
+        while self.copied < feed.acknowledged and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if self.copied < feed.acknowledged:
+            self.problems.append(
+                f"{self.copied} of {feed.acknowledged} inputs came out, and then nothing more"
+            )
+        self._done.set()
+        self._supervisor.join()
+        self.copiers.stop()
+        for reading in self.readings:
+            reading.finish(FLUSH_SECONDS_MAX)
+            self.problems += reading.failures
+        for sender in self.senders:
+            self.problems += [f"{sender.name}: {each}" for each in sender.failures]
+        for committed in (False, True):
+            config = {"bootstrap.servers": self._bootstrap}
+            read_to_end(config, self.places, self._final, committed=committed)
+
+    def history(self) -> History:
+        """What everybody noted."""
+        return History.read(*self.copiers.histories) + History.of(
+            self._final,
+            *(sender.recorder for sender in self.senders),
+            *(reading.recorder for reading in self.readings),
+        )
+
+    def _supervise(self) -> None:
+        while not self._done.wait(0.5):
+            self._attempt(self.copiers.revive)
+
+    def _attempt(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except AssertionError as problem:
+            self.problems.append(str(problem))
+
+
+def recent(sender: Sender) -> list[Send]:
+    """What a producer sent lately."""
+    return [each for each in sender.recorder.operations[-RECENT:] if isinstance(each, Send)]
