@@ -11,7 +11,7 @@ from penstock.coordination.txn.settings import TxnSettings
 from penstock.coordination.txn.shard import TxnShard
 from penstock.protocol.record_frames import GROUP, TRANSACTION
 from penstock.server.group_errands import GroupErrands
-from penstock.server.internal_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from penstock.server.internal_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC, InternalTopics
 from penstock.server.txn_markers import MarkerWriter
 from penstock.server.txn_questions import CoordinatorQuestions
 from penstock.server.txn_remote_markers import RemoteMarkers
@@ -53,6 +53,7 @@ class Coordinators:
             on_errand=self._markers.run,
             commit_ms_max=config.get_int("request.timeout.ms"),
         )
+        self.topics = InternalTopics(broker)
         self.verifications = Verifications()
         self.questions = CoordinatorQuestions(broker)
         self._by_topic: dict[str, Runtime[Any]] = {
@@ -82,6 +83,7 @@ class Coordinators:
 
     def close(self) -> None:
         """The node stops."""
+        self.topics.close()
         self._markers.close()
         self._remote_markers.close()
         self.verifications.close()

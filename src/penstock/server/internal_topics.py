@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ from penstock.protocol.generated.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from penstock.raft.driver import NotLeader
 
 if TYPE_CHECKING:
     from penstock.model.config.node import NodeConfig
@@ -22,6 +24,9 @@ log = logging.getLogger("penstock.server")
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARES_TOPIC = "__share_group_state"
+
+CONTROLLER_SECONDS_MAX = 3.0
+"""How long a controller is looked for while clients wait, who come again by themselves."""
 
 
 class _Keys(NamedTuple):
@@ -84,18 +89,45 @@ def creatable(config: NodeConfig, name: str) -> CreatableTopic:
     )
 
 
-async def create(broker: Broker, name: str) -> None:
-    """Have an internal topic made. Somebody else may have asked a moment ago: that is no error.
+class InternalTopics:
+    """Has internal topics made, each once however many ask for it at a time."""
 
-    Returns when the controller has answered. What it said is logged: a client only has to know
-    whether the topic is there.
-    """
-    request = CreateTopicsRequest(
-        topics=[creatable(broker.config, name)],
-        timeout_ms=broker.config.get_int("request.timeout.ms"),
-    )
-    response = await broker.controller.handle(int(ApiKey.CREATE_TOPICS), request)
-    for topic in response.topics:
-        error = ErrorCode(topic.error_code)
-        if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            log.warning("cannot create %s: %s %s", name, error.name, topic.error_message)
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._making: dict[str, asyncio.Task[None]] = {}
+
+    async def make(self, name: str) -> None:
+        """Have an internal topic made. Another broker may have asked before: that is no error.
+
+        Returns when the controller has answered, or when there was none for a while. What it said
+        is logged: a client only has to know whether the topic is there, and comes again if not.
+        """
+        task = self._making.get(name)
+        if task is None:
+            task = self._making[name] = self._broker.loop.create_task(self._make(name))
+            task.add_done_callback(lambda _: self._making.pop(name, None))
+        # Shielded: whoever goes away meanwhile must not take the others' topic along.
+        await asyncio.shield(task)
+
+    def close(self) -> None:
+        """The node stops."""
+        for task in list(self._making.values()):
+            task.cancel()
+
+    async def _make(self, name: str) -> None:
+        broker = self._broker
+        request = CreateTopicsRequest(
+            topics=[creatable(broker.config, name)],
+            timeout_ms=broker.config.get_int("request.timeout.ms"),
+        )
+        try:
+            response = await broker.controller.handle(
+                int(ApiKey.CREATE_TOPICS), request, seconds_max=CONTROLLER_SECONDS_MAX
+            )
+        except NotLeader as problem:
+            log.warning("cannot create %s: %s", name, problem)
+            return
+        for topic in response.topics:
+            error = ErrorCode(topic.error_code)
+            if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                log.warning("cannot create %s: %s %s", name, error.name, topic.error_message)

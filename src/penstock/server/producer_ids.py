@@ -16,6 +16,7 @@ from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.raft.driver import NotLeader
+from penstock.server.internal_topics import CONTROLLER_SECONDS_MAX
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.allocate_producer_ids import AllocateProducerIdsResponse
@@ -94,7 +95,7 @@ class ProducerIds:
         )
         try:
             response: AllocateProducerIdsResponse = await self._controller.handle(
-                int(ApiKey.ALLOCATE_PRODUCER_IDS), request
+                int(ApiKey.ALLOCATE_PRODUCER_IDS), request, seconds_max=CONTROLLER_SECONDS_MAX
             )
         except NotLeader:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

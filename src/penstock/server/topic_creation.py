@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.raft.driver import NotLeader
 from penstock.server import internal_topics
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ async def create_topics_on_demand(broker: Broker, names: list[str]) -> dict[str,
         topics=[_creatable(broker, name) for name in dict.fromkeys(names)],
         timeout_ms=broker.config.get_int("request.timeout.ms"),
     )
-    response = await broker.controller.handle(int(ApiKey.CREATE_TOPICS), request)
+    try:
+        response = await broker.controller.handle(
+            int(ApiKey.CREATE_TOPICS), request, seconds_max=internal_topics.CONTROLLER_SECONDS_MAX
+        )
+    except NotLeader:
+        return dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)  # the client asks again
     errors: dict[str, ErrorCode] = {}
     for topic in response.topics:
         error = ErrorCode(topic.error_code)

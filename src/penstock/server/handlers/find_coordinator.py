@@ -3,6 +3,8 @@
 Up to version 3 a request asks for one key, from version 4 on for many of one type. The topic that
 a coordinator works on is created when somebody first asks; other implementations say
 COORDINATOR_NOT_AVAILABLE meanwhile, here the answer waits for the few milliseconds that it takes.
+The same is said while nobody leads the shard, and while there are fewer brokers than the topic is
+to have replicas.
 """
 
 from __future__ import annotations
@@ -13,12 +15,7 @@ from penstock.coordination.keys import shard_of
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import uuid_of
 from penstock.protocol.generated.find_coordinator import Coordinator, FindCoordinatorResponse
-from penstock.server.internal_topics import (
-    GROUPS_TOPIC,
-    SHARES_TOPIC,
-    TRANSACTIONS_TOPIC,
-    create,
-)
+from penstock.server.internal_topics import GROUPS_TOPIC, SHARES_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -59,7 +56,7 @@ def _asks(call: Call, request: FindCoordinatorRequest) -> bool:
 async def _create_and_answer(
     broker: Broker, call: Call, request: FindCoordinatorRequest, topic: str
 ) -> FindCoordinatorResponse:
-    await create(broker, topic)
+    await broker.coordinators.topics.make(topic)
     await broker.settled()  # before, the coordinator would have a name and deny to be it
     return _answer(broker, call, request)
 

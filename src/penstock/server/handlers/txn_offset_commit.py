@@ -39,6 +39,13 @@ if TYPE_CHECKING:
 _KNOWS_LOADING_FROM = 2
 """Before, producers took COORDINATOR_LOAD_IN_PROGRESS for the end of everything."""
 
+_AS_GROUPS_KNOW = {
+    # Producers try again with the same coordinator: it is not this one that was not reached.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+"""What came of asking a transaction's coordinator, as clients of a group coordinator know it."""
+
 _QUESTIONS_MAX = 2
 """How often a transaction's coordinator is asked about one request."""
 
@@ -136,7 +143,7 @@ def _verify(
 
 def _append_if_allowed(broker: Broker, commit: Commit, errors: Errors) -> Any:
     for error in errors.values():
-        return _refuse(commit, error)
+        return _refuse(commit, _AS_GROUPS_KNOW.get(error, error))
     return _append(broker, commit)
 
 
