@@ -12,9 +12,11 @@ from collections.abc import Container, Iterator
 
 from penstock.model.ids import TopicPartition
 from penstock.model.invariants import invariant
-from penstock.records.batch import CONTROL, HEAD_SIZE, BatchHead, Fields, crc_of, read_head
+from penstock.records.batch import CONTROL, BatchHead, Fields, read_head
 from penstock.storage import names
 from penstock.storage.aborted import note_ahead, take_back, truncate_index
+from penstock.storage.append_run import EPOCH_MAX, append_batches
+from penstock.storage.append_run import CorruptBatch as CorruptBatch
 from penstock.storage.context import LogContext
 from penstock.storage.epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
@@ -38,10 +40,6 @@ NOWHERE = 1 << 63  # above every offset
 
 class OffsetOutOfRange(LookupError):
     """The offset asked for lies outside [start, end] of the log."""
-
-
-class CorruptBatch(ValueError):
-    """Bytes that were to be appended are no valid batches in offset order."""
 
 
 class Log:
@@ -180,28 +178,33 @@ class Log:
             else:
                 self.producers.update(head, base_offset, timestamp)
 
-    def append_batches(self, data: bytes | bytearray | memoryview, now: int) -> int:
-        """Batches with offsets and epochs assigned, as a leader sent them or Raft made them.
+    def append_run(self, view: memoryview, heads: list[Fields]) -> None:
+        """Batches one behind the other, checked and with room in the active segment: one write.
 
-        A batch that is cut at the end of `data` is left out, as fetches cut them. Answers the new
-        end. CorruptBatch at the first batch that is none, or that goes back: those before it stay.
+        None of them is a transaction's marker. OSError if the disk takes them not, or not all:
+        the log is then as it was.
         """
-        view = memoryview(data)
-        at = 0
-        while at + HEAD_SIZE <= len(view):
-            head = read_head(view, at)
-            after = at + head.length + 12
-            if head.length < HEAD_SIZE - 12 or head.magic != 2:
-                raise CorruptBatch(f"no batch at byte {at} of {len(view)}")
-            if after > len(view):
-                break
-            if crc_of(view, at, after) != head.crc:
-                raise CorruptBatch(f"the batch at offset {head.base_offset} fails its checksum")
-            if head.base_offset < self.end:
-                raise CorruptBatch(f"a batch at {head.base_offset}, where {self.end} is next")
-            self.append(view[at:after], head, head.base_offset, head.leader_epoch, now)
-            at = after
-        return self.end
+        try:
+            position = self.active.append_run(view, heads, self.config)
+        except OSError as error:
+            self.context.on_fault(self, error)
+            raise
+        base_offset = delta = 0
+        for head in heads:
+            base_offset, _, epoch, _, _, _, delta, _, timestamp, producer_id, _, _, _ = head
+            if epoch != self.epochs.latest and epoch >= 0:
+                self.epochs.assign(epoch, base_offset)
+            if producer_id >= 0:
+                self.producers.update(head, base_offset, timestamp)
+        self._tail_offset = base_offset
+        self._tail_position = position
+        self.end = base_offset + delta + 1
+
+    def append_batches(
+        self, data: bytes | bytearray | memoryview, now: int, epoch_max: int = EPOCH_MAX
+    ) -> int:
+        """Batches with offsets and epochs assigned; answers the new end. See `append_run`."""
+        return append_batches(self, data, now, epoch_max)
 
     # ── rolling ─────────────────────────────────────────────────────────────────────────────────
 

@@ -20,7 +20,14 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from penstock.platform.disk import Disk, File
-from penstock.records.batch import HEAD_SIZE, MAGIC, BatchHead, read_head
+from penstock.records.batch import (
+    HEAD_SIZE,
+    MAGIC,
+    PREFIX_SIZE,
+    BatchHead,
+    Fields,
+    read_head,
+)
 from penstock.storage import names
 from penstock.storage.index import CorruptIndex, SegmentIndex
 from penstock.storage.log_config import LogConfig
@@ -212,6 +219,30 @@ class Segment:
                 self.roll_at = UNKNOWN
         self.unindexed += len(data)
         return position
+
+    def append_run(self, data: memoryview, heads: list[Fields], config: LogConfig) -> int:
+        """Write batches that lie one behind the other, with these heads, in one go; answers where
+        the last one begins."""
+        position = last_position = self.file.append(data)
+        base, interval = self.base, config.index_interval_bytes
+        unindexed = self.unindexed
+        for offset, length, _, _, _, _, delta, _, timestamp, _, _, _, _ in heads:
+            last = offset + delta
+            if timestamp > self.max_timestamp:
+                self.note_timestamp(timestamp, last)
+            if unindexed > interval:
+                index = self.index
+                index.add(last - base, position)
+                index.add_time(self.max_timestamp, self.max_timestamp_offset - base)
+                unindexed = 0
+            size = length + PREFIX_SIZE
+            unindexed += size
+            last_position = position
+            position += size
+        self.unindexed = unindexed
+        if self._index is not None and self._index.is_full(config.segment_index_bytes):
+            self.roll_at = UNKNOWN
+        return last_position
 
     def note_timestamp(self, timestamp: int, last: int) -> None:
         """Keep the youngest timestamp, and the last offset of the first batch that has it."""
