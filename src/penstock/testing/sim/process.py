@@ -36,6 +36,7 @@ class Process:
         # Kept to the end of the world: what is half done when a process dies stays half done, and
         # collecting it would run its `finally`.
         self.tasks.append(task)
+        task.add_done_callback(_tell_failure)
         return task
 
     def run(self, act: Callable[..., Any], *args: Any) -> Any:
@@ -46,6 +47,13 @@ class Process:
         """From here on nothing of it runs."""
         self.alive = False
         self.held.clear()
+
+
+def _tell_failure(task: asyncio.Task[Any]) -> None:
+    """What a process does must not fail unheard."""
+    if not task.cancelled() and task.exception() is not None:
+        told = {"message": "a task failed", "exception": task.exception()}
+        task.get_loop().call_exception_handler(told)
 
 
 CURRENT: ContextVar[Process | None] = ContextVar("the simulated process", default=None)

@@ -1,0 +1,171 @@
+"""A cluster in one process: machines, a network, clients, and a seed that decides everything."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from penstock.model.errors import ErrorCode
+from penstock.net.peer import PeerLost
+from penstock.protocol.generated.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from penstock.testing.history import History, Place, Recorder
+from penstock.testing.sim.clients.talk import Address, Talk
+from penstock.testing.sim.loop import SimulatedLoop
+from penstock.testing.sim.network import SimulatedNetwork
+from penstock.testing.sim.node import Machine
+from penstock.testing.sim.process import Process
+
+BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
+CLUSTER_ID = "simulated-cluster-abcd"
+
+QUICK: dict[str, str] = {
+    "broker.heartbeat.interval.ms": "400",
+    "broker.session.timeout.ms": "2500",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.election.backoff.max.ms": "500",
+    "controller.quorum.request.timeout.ms": "1000",
+    "replica.lag.time.max.ms": "2000",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.backoff.ms": "200",
+    "request.timeout.ms": "3000",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.high.watermark.checkpoint.interval.ms": "2000",
+    "log.flush.offset.checkpoint.interval.ms": "3000",
+}
+"""Settings of a cluster whose half minute is to be as full as another's half hour."""
+
+Teller = Callable[[str], None]
+
+
+class Cluster:
+    """Everything in one simulated world."""
+
+    def __init__(
+        self,
+        seed: int,
+        nodes: int = 3,
+        settings: Mapping[str, str] | None = None,
+        teller: Teller | None = None,
+    ) -> None:
+        self.dice = random.Random(seed)
+        self.loop = SimulatedLoop()
+        self.network = SimulatedNetwork(self.loop, self.dice)
+        self.teller = teller
+        self.recorders: list[Recorder] = []
+        self.machines = {number: self._machine(number, nodes, settings or {}) for number in range(1, nodes + 1)}
+
+    def _machine(self, number: int, nodes: int, settings: Mapping[str, str]) -> Machine:
+        voters = ",".join(f"{each}@node-{each}:{CONTROLLER_PORT}" for each in range(1, nodes + 1))
+        replicas = str(min(3, nodes))
+        machine = Machine(
+            number,
+            {
+                "process.roles": "broker,controller",
+                "node.id": str(number),
+                "listeners": f"PLAINTEXT://node-{number}:{BROKER_PORT},"
+                f"CONTROLLER://node-{number}:{CONTROLLER_PORT}",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": voters,
+                "log.dirs": "/data",
+                **QUICK,
+                "default.replication.factor": replicas,
+                "offsets.topic.replication.factor": replicas,
+                "transaction.state.log.replication.factor": replicas,
+                "transaction.state.log.min.isr": str(min(2, nodes)),
+                "min.insync.replicas": str(min(2, nodes)),
+                **settings,
+            },
+            self.loop,
+            self.network,
+            self.dice,
+        )
+        machine.on_end = lambda why: self.tell(f"node {number} ended: {why}")
+        machine.format(CLUSTER_ID)
+        return machine
+
+    def tell(self, what: str) -> None:
+        """Add a line to the transcript."""
+        if self.teller is not None:
+            self.teller(f"{self.loop.now:9.4f}  {what}")
+
+    # -- clients ------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> Sequence[Address]:
+        return [(machine.host, BROKER_PORT) for machine in self.machines.values()]
+
+    def recorder(self, name: str) -> Recorder:
+        """The notes of a new client; times are the simulation's."""
+        made = Recorder(name, clock=self._nanoseconds)
+        self.recorders.append(made)
+        return made
+
+    def _nanoseconds(self) -> int:
+        # The number of events as well: much happens in no time, and yet in an order.
+        return int(self.loop.now * 1_000_000_000) + self.loop.events % 1000
+
+    def talk(self, name: str) -> Talk:
+        return Talk(name, self.bootstrap, self.dice)
+
+    def client(self, name: str, work: Coroutine[Any, Any, Any]) -> Process:
+        """Let a client run on a host of its own."""
+        process = Process(name)
+        self.network.boot(process)
+        process.spawn(work)
+        return process
+
+    @property
+    def history(self) -> History:
+        return History.of(*self.recorders)
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    async def until(self, what: Callable[[], bool], seconds_max: float, why: str) -> None:
+        """Let time pass until something is so; AssertionError if it never is."""
+        deadline = self.loop.now + seconds_max
+        while not what():
+            assert self.loop.now < deadline, f"after {seconds_max:g} s still not so: {why}"
+            await asyncio.sleep(0.05)
+
+    async def create_topic(self, name: str, partitions: int, **configs: str) -> None:
+        """Ask for a topic until it is there; runs as a client."""
+        talk = self.talk("admin")
+        configs_wanted = [
+            CreatableTopicConfig(name=key.replace("_", "."), value=value)
+            for key, value in configs.items()
+        ]
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name, num_partitions=partitions, replication_factor=-1,
+                    configs=configs_wanted,
+                )
+            ],
+            timeout_ms=2000,
+        )
+        while True:
+            try:
+                answer = (await talk.ask(talk.any_broker(), request)).topics[0]
+            except PeerLost:
+                await talk.pause()
+                continue
+            if answer.error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+                break
+            self.tell(f"admin: {ErrorCode(answer.error_code).name} {answer.error_message}")
+            await talk.pause()
+        talk.close()
+
+    def places(self, topic: str, partitions: int) -> list[Place]:
+        return [Place(topic, index) for index in range(partitions)]
