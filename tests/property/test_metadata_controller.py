@@ -8,11 +8,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from penstock.controller import balance
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated import alter_partition as ap
+from penstock.protocol.generated import alter_partition_reassignments as apr
 from penstock.protocol.generated import create_partitions as cp
 from penstock.protocol.generated import delete_topics as dt
+from penstock.protocol.generated import elect_leaders as el
+from penstock.protocol.generated.metadata_records import ConfigRecord
 from penstock.protocol.generated.unregister_broker import UnregisterBrokerRequest
 from tests.unit.controller.stage import Stage, topic
 
@@ -72,6 +77,68 @@ class ControllerHistories(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:
         self.stage.ask(ApiKey.DELETE_TOPICS, dt.DeleteTopicsRequest(topic_names=[name]))
+
+    @precondition(lambda self: self.stage.image.topics.by_name)
+    @rule(name=st.sampled_from(NAMES), index=st.integers(0, 3), keep=st.sets(st.integers(1, 4)))
+    def leader_alters(self, name: str, index: int, keep: set[int]) -> None:
+        """The leader says who is in sync: some of its replicas, and itself."""
+        state = self.stage.image.topics.partition(name, index)
+        if state is None or state.leader == -1:
+            return
+        isr = [node for node in state.replicas if node in keep or node == state.leader]
+        wanted = ap.AlterPartitionRequestPartitionData(
+            partition_index=index,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            new_isr_with_epochs=[
+                ap.BrokerState(broker_id=node, broker_epoch=self.stage.epochs.get(node, -1))
+                for node in isr
+            ],
+        )
+        topic_id = self.stage.image.topics.by_name[name].id
+        data = ap.AlterPartitionRequestTopicData(topic_id=topic_id, partitions=[wanted])
+        epoch = self.stage.image.cluster.brokers[state.leader].epoch
+        request = ap.AlterPartitionRequest(
+            broker_id=state.leader, broker_epoch=epoch, topics=[data]
+        )
+        self.stage.ask(ApiKey.ALTER_PARTITION, request)
+
+    @precondition(lambda self: self.stage.image.topics.by_name)
+    @rule(
+        name=st.sampled_from(NAMES),
+        index=st.integers(0, 3),
+        nodes=st.none() | st.lists(st.sampled_from(BROKERS), unique=True, min_size=1),
+    )
+    def move(self, name: str, index: int, nodes: list[int] | None) -> None:
+        partition = apr.ReassignablePartition(partition_index=index, replicas=nodes)
+        moved = apr.ReassignableTopic(name=name, partitions=[partition])
+        request = apr.AlterPartitionReassignmentsRequest(topics=[moved])
+        self.stage.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request)
+
+    @rule(kind=st.integers(0, 1))
+    def elect(self, kind: int) -> None:
+        request = el.ElectLeadersRequest(election_type=kind, topic_partitions=None)
+        self.stage.ask(ApiKey.ELECT_LEADERS, request)
+
+    @rule(unclean=st.booleans())
+    def look_after(self, unclean: bool) -> None:
+        self.stage.tick(balance.elect_unclean if unclean else balance.balance)
+
+    @precondition(lambda self: self.stage.image.topics.by_name)
+    @rule(allowed=st.sampled_from(["true", "false"]))
+    def allow_unclean(self, allowed: str) -> None:
+        key = "unclean.leader.election.enable"
+        record = ConfigRecord(resource_type=4, resource_name="", name=key, value=allowed)
+        self.stage.take([record])
+
+    @invariant()
+    def moves_are_between_replicas_and_end(self) -> None:
+        for found in self.stage.image.topics.by_id.values():
+            for state in found.partitions.values():
+                assert {*state.adding, *state.removing} <= set(state.replicas)
+                staying = set(state.replicas) - set(state.removing)
+                assert staying, "a partition that moves away from everywhere moves nowhere"
+                assert not (state.reassigning and staying <= set(state.isr))
 
     @invariant()
     def leaders_are_alive_and_in_sync(self) -> None:

@@ -25,6 +25,9 @@ FROM_TOPIC, FROM_BROKER, FROM_ALL_BROKERS, FROM_FILE, FROM_DEFAULT = 1, 2, 3, 4,
 """Kafka's numbers for where a value comes from."""
 
 
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
+
 class ConfigRules:
     """The rules of one node's release and settings."""
 
@@ -85,12 +88,19 @@ class ConfigRules:
             for entry in base
         ]
 
+    def unclean_default(self, configs: ConfigsImage) -> bool:
+        """Whether topics that do not say may be led by a replica that lags."""
+        return self._with_dynamic(configs).get_bool(UNCLEAN_ELECTION)
+
+    def _with_dynamic(self, configs: ConfigsImage) -> NodeConfig:
+        everyones = configs.of(BROKER, "")
+        return self._node.overlaid(everyones, configs.of(BROKER, str(self._node.node_id)))
+
     def _inherited(self, configs: ConfigsImage) -> list[CreatableTopicConfigs]:
         if self._base_of is not configs:
             mine = configs.of(BROKER, str(self._node.node_id))
             everyones = configs.of(BROKER, "")
-            node = self._node.overlaid(everyones, mine)
-            values = topic_defaults(node)
+            values = topic_defaults(self._with_dynamic(configs))
             self._base = [
                 CreatableTopicConfigs(
                     name=name,

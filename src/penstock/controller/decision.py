@@ -80,8 +80,11 @@ class Settings(NamedTuple):
     replication_default: int = 1
     session_timeout_ms: int = 9_000
     delete_topics: bool = True
-    unclean_recovery: bool = False
     isr_min_default: int = 1
+    balance_seconds: float | None = 300
+    """How often leadership goes back to preferred replicas; None if it does not by itself."""
+    unclean_seconds: float = 300
+    """How often partitions without a leader are looked at, in topics that allow one that lags."""
     quorum: tuple[int, ...] = ()
     """Ids of the voters; each must support a feature level before it is finalized."""
     replicas_max: int = 32_767

@@ -13,6 +13,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller.bootstrap import first_records
+from penstock.controller.brokers import fence_stale
+from penstock.controller.chores import Chores
 from penstock.controller.decision import RECORDS_MAX, Decision
 from penstock.controller.machine import HANDLERS
 from penstock.controller.quorum import describe_quorum
@@ -26,6 +28,7 @@ from penstock.raft.driver import NotLeader
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock.controller.decision import Context
     from penstock.controller.machine import Controller
     from penstock.metadata.delta import MetadataDelta
     from penstock.platform.chance import Chance
@@ -62,6 +65,7 @@ class ControllerDriver:
         """Images that become visible when the log is committed up to a given end."""
         self._subscribers: list[Subscriber] = []
         self._check: asyncio.TimerHandle | None = None
+        self._chores = Chores(machine.settings, self._do_chore)
         self.active = False
         """Whether this is the controller that decides."""
         self._first: asyncio.Future[None] | None = None  # the new leader's own first records
@@ -82,6 +86,7 @@ class ControllerDriver:
         if self._check is not None:
             self._check.cancel()
             self._check = None
+        self._chores.stop()
         # What was decided and not committed may still be, by another leader's hand, or never.
         self._decided.clear()
         self.active = leads
@@ -100,6 +105,7 @@ class ControllerDriver:
             self._first = self.raft.committed(self._propose(first))
             self._first.add_done_callback(_retrieve)  # only who starts alone waits for it
         self._schedule_check()
+        self._chores.start()
 
     def _position(self) -> tuple[int, int]:
         return self.raft.next_offset, self.raft.epoch
@@ -108,6 +114,7 @@ class ControllerDriver:
         """Let what was decided be committed, then let go of the log."""
         if self._check is not None:
             self._check.cancel()
+        self._chores.stop()
         await self.raft.close()
 
     # -- requests ---------------------------------------------------------------------------------
@@ -131,7 +138,9 @@ class ControllerDriver:
             next_offset=self.raft.next_offset,
             version=version,
         )
-        await self.raft.committed(self._enact(decision))
+        end = self._enact(decision)
+        self._chores.notice(decision.records)
+        await self.raft.committed(end)
         if api_key in _HEARD_FROM:
             self._schedule_check()
         return decision.response
@@ -211,15 +220,24 @@ class ControllerDriver:
 
     def _fence_silent(self) -> None:
         self._check = None
-        if not self.raft.leading:
-            return
-        decision = self._machine.tick(
-            now=self._clock.monotonic(), chance=self._chance, next_offset=self.raft.next_offset
+        decision = self._do_chore(fence_stale)
+        if decision is not None:
+            log.warning("fenced broker %d: not heard from for too long", decision.response)
+        self._schedule_check()
+
+    def _do_chore(self, work: Callable[[Context], Decision | None]) -> Decision | None:
+        """Decide on what time has brought about, and enact it; nobody waits for it."""
+        if not self.active or not self.raft.leading:
+            return None
+        decision = self._machine.chore(
+            work,
+            now=self._clock.monotonic(),
+            chance=self._chance,
+            next_offset=self.raft.next_offset,
         )
         if decision is not None:
-            log.warning("fencing broker %d: not heard from for too long", decision.response)
             self._enact(decision)
-        self._schedule_check()
+        return decision
 
 
 _HEARD_FROM = frozenset({int(ApiKey.BROKER_REGISTRATION), int(ApiKey.BROKER_HEARTBEAT)})

@@ -60,7 +60,7 @@ def settle(old: PartitionImage, isr: tuple[int, ...], rules: Rules) -> Partition
         elr=elr,
         leader=leader,
         recovering=recovering,
-        last_known_elr=_last_known(old, isr, leader, rules),
+        last_known_elr=_last_known(old, leader, rules),
     )
 
 
@@ -103,16 +103,12 @@ def _may_lead_again(old: PartitionImage, safe: tuple[int, ...], rules: Rules) ->
     )
 
 
-def _last_known(
-    old: PartitionImage, isr: tuple[int, ...], leader: int, rules: Rules
-) -> tuple[int, ...]:
+def _last_known(old: PartitionImage, leader: int, rules: Rules) -> tuple[int, ...]:
     if not rules.elr_enabled:
         return old.last_known_elr
     if leader != NO_NODE:
         return ()
-    if not isr and old.isr and old.leader != NO_NODE:
-        return (old.leader,)
-    return old.last_known_elr
+    return old.last_known_elr or ((old.leader,) if old.leader != NO_NODE else ())
 
 
 def change_record(

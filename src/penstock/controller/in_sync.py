@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.controller.decision import Context, Decision
-from penstock.controller.elections import change_record, settle
+from penstock.controller.elections import settle
 from penstock.controller.leaders import rules_for
-from penstock.metadata.topics import LEADER_UNCHANGED, merge
+from penstock.controller.partition_changes import PartitionChanges
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.alter_partition import (
     AlterPartitionResponse,
@@ -21,12 +21,11 @@ from penstock.protocol.generated.alter_partition import (
 )
 
 if TYPE_CHECKING:
-    from penstock.metadata.topics import PartitionImage, TopicImage
+    from penstock.metadata.topics import PartitionImage
     from penstock.protocol.generated.alter_partition import (
         AlterPartitionRequest,
         AlterPartitionRequestPartitionData,
     )
-    from penstock.protocol.generated.metadata_records import PartitionChangeRecord
 
 RECOVERED, RECOVERING = 0, 1
 EPOCHS_FROM = 3
@@ -39,74 +38,57 @@ def alter_partition(context: Context, request: AlterPartitionRequest) -> Decisio
     broker = context.image.cluster.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-    changes = _Changes(context, request.broker_id)
+    changes = PartitionChanges(context)
     topics = [
         AlterPartitionResponseTopicData(
             topic_id=topic.topic_id,
-            partitions=[changes.answer(topic.topic_id, wanted) for wanted in topic.partitions],
+            partitions=[
+                _altered(context, changes, request.broker_id, topic.topic_id, wanted)
+                for wanted in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
     return Decision(changes.records, AlterPartitionResponse(topics=topics), atomic=False)
 
 
-class _Changes:
-    """What one leader's request comes to."""
-
-    def __init__(self, context: Context, leader: int) -> None:
-        self._context = context
-        self._leader = leader
-        self._decided: dict[tuple[bytes, int], PartitionImage] = {}
-        self.records: list[PartitionChangeRecord] = []
-
-    def answer(
-        self, topic_id: bytes, wanted: AlterPartitionRequestPartitionData
-    ) -> AlterPartitionResponsePartitionData:
-        index = wanted.partition_index
-        topic = self._context.image.topics.by_id.get(topic_id)
-        if topic is None:
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
-        # A partition that is named twice has moved on by the second time.
-        partition = self._decided.get((topic_id, index)) or topic.partitions.get(index)
-        if partition is None:
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        members = _members(self._context, wanted)
-        error = (
-            _out_of_date(partition, self._leader, wanted)
-            or _misstated(partition, members, wanted)
-            or _ineligible(self._context, members)
-        )
-        if error is not None:
-            return _refused(index, error)
-        return self._change(topic, index, partition, members, wanted)
-
-    def _change(
-        self,
-        topic: TopicImage,
-        index: int,
-        old: PartitionImage,
-        members: list[BrokerState],
-        wanted: AlterPartitionRequestPartitionData,
-    ) -> AlterPartitionResponsePartitionData:
-        asked = old._replace(recovering=wanted.leader_recovery_state == RECOVERING)
-        isr = tuple(member.broker_id for member in members)
-        settled = settle(asked, isr, rules_for(self._context, topic.name, old))
-        record = change_record(topic.id, index, old, settled)
-        state = old
-        if record is not None:
-            self.records.append(record)
-            state = self._decided[topic.id, index] = merge(old, record)
-            if record.leader not in (LEADER_UNCHANGED, self._leader):
-                # The move to other brokers is complete, and the leader was not to stay.
-                return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
-        return AlterPartitionResponsePartitionData(
-            partition_index=index,
-            leader_id=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=list(state.isr),
-            leader_recovery_state=RECOVERING if state.recovering else RECOVERED,
-            partition_epoch=state.partition_epoch,
-        )
+def _altered(
+    context: Context,
+    changes: PartitionChanges,
+    leader: int,
+    topic_id: bytes,
+    wanted: AlterPartitionRequestPartitionData,
+) -> AlterPartitionResponsePartitionData:
+    index = wanted.partition_index
+    topic = changes.topic_of(topic_id)
+    if topic is None:
+        return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
+    old = changes.partition(topic, index)
+    if old is None:
+        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    members = _members(context, wanted)
+    error = (
+        _out_of_date(old, leader, wanted)
+        or _misstated(old, members, wanted)
+        or _ineligible(context, members)
+    )
+    if error is not None:
+        return _refused(index, error)
+    asked = old._replace(recovering=wanted.leader_recovery_state == RECOVERING)
+    isr = tuple(member.broker_id for member in members)
+    settled = settle(asked, isr, rules_for(context, topic.name, old))
+    state = changes.change(topic, index, old, settled)
+    if state.leader != leader:
+        # A move to other brokers is complete, and the leader was not to stay.
+        return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
+    return AlterPartitionResponsePartitionData(
+        partition_index=index,
+        leader_id=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        leader_recovery_state=RECOVERING if state.recovering else RECOVERED,
+        partition_epoch=state.partition_epoch,
+    )
 
 
 def _members(context: Context, wanted: AlterPartitionRequestPartitionData) -> list[BrokerState]:

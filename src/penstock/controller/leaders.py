@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.controller.config_rules import UNCLEAN_ELECTION
 from penstock.controller.decision import Context
 from penstock.controller.elections import Election, Rules, change_record, settle
 from penstock.controller.isr_min import isr_min_of
-from penstock.metadata.configs import BROKER, TOPIC
+from penstock.metadata.configs import TOPIC
 from penstock.metadata.topics import (
     DIRECTORY_LOST,
     DIRECTORY_MIGRATING,
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock.metadata.topics import PartitionImage, TopicImage
-
-_UNCLEAN = "unclean.leader.election.enable"
 
 
 def after_leaving(context: Context, broker: int) -> list[PartitionChangeRecord]:
@@ -52,7 +51,6 @@ def after_return(context: Context, broker: int) -> list[PartitionChangeRecord]:
         touched=lambda p: p.leader == NO_NODE,
         isr_of=lambda p: p.isr,
         acceptable=lambda node: node == broker or context.image.cluster.active(node),
-        unclean=context.settings.unclean_recovery,
     )
 
 
@@ -69,9 +67,12 @@ def after_directories_failed(
 
 
 def rules_for(
-    context: Context, topic: str, partition: PartitionImage, election: Election = Election.ONLINE
+    context: Context, topic: str, partition: PartitionImage, election: Election | None = None
 ) -> Rules:
-    """What an election goes by when every broker that is up may lead."""
+    """What an election goes by when every broker that is up may lead; it goes as far as the topic
+    allows if it is not said how far."""
+    if election is None:
+        election = Election.UNCLEAN if unclean_allowed(context, topic) else Election.ONLINE
     return Rules(
         lambda node: _usable(context, partition, node),
         context.image.features.elr_enabled,
@@ -107,7 +108,6 @@ def _changes(
     isr_of: Callable[[PartitionImage], tuple[int, ...]],
     acceptable: Callable[[int], bool],
     lost: int | None = None,
-    unclean: bool = False,
 ) -> list[PartitionChangeRecord]:
     records = []
     elr_enabled = context.image.features.elr_enabled
@@ -117,7 +117,7 @@ def _changes(
             continue
         # A partition cannot be asked for more replicas in sync than it has.
         isr_min = min(isr_min_of(context, topic.name), len(partition.replicas))
-        allowed = unclean and _unclean_allowed(context, topic.name)
+        allowed = unclean_allowed(context, topic.name)
         # Most partitions of a broker are in one of a few states: each is thought through once.
         key = (_without_epochs(partition), isr_min, allowed)
         change = known.get(key, _UNSEEN)
@@ -186,7 +186,9 @@ def _partitions(context: Context) -> Iterator[tuple[TopicImage, int, PartitionIm
             yield topic, index, partition
 
 
-def _unclean_allowed(context: Context, topic: str) -> bool:
-    configs = context.image.configs
-    value = configs.of(TOPIC, topic).get(_UNCLEAN) or configs.of(BROKER, "").get(_UNCLEAN)
-    return value is not None and value.strip().lower() == "true"
+def unclean_allowed(context: Context, topic: str) -> bool:
+    """Whether a replica that lags may lead a topic's partitions when nobody else can."""
+    value = context.image.configs.of(TOPIC, topic).get(UNCLEAN_ELECTION)
+    if value is None:
+        return context.rules.unclean_default(context.image.configs)
+    return value.strip().lower() == "true"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller import (
+    balance,
     brokers,
     configs,
     directories,
@@ -17,6 +18,7 @@ from penstock.controller import (
     in_sync,
     partitions,
     producer_ids,
+    reassignments,
     topics,
 )
 from penstock.controller.decision import Context, Decision, Settings
@@ -45,6 +47,9 @@ HANDLERS: Mapping[int, Callable[[Context, Any], Decision]] = {
     int(ApiKey.BROKER_REGISTRATION): brokers.register_broker,
     int(ApiKey.BROKER_HEARTBEAT): brokers.heartbeat,
     int(ApiKey.ALTER_PARTITION): in_sync.alter_partition,
+    int(ApiKey.ALTER_PARTITION_REASSIGNMENTS): reassignments.alter_reassignments,
+    int(ApiKey.LIST_PARTITION_REASSIGNMENTS): reassignments.list_reassignments,
+    int(ApiKey.ELECT_LEADERS): balance.elect_leaders,
     int(ApiKey.ASSIGN_REPLICAS_TO_DIRS): directories.assign_replicas,
     int(ApiKey.UNREGISTER_BROKER): brokers.unregister_broker,
     int(ApiKey.CONTROLLER_REGISTRATION): brokers.register_controller,
@@ -94,9 +99,16 @@ class Controller:
         """What to commit and what to answer. Nothing has changed yet: see `adopt`."""
         return HANDLERS[api_key](self._context(now, chance, next_offset, version), request)
 
-    def tick(self, *, now: Millis, chance: Chance, next_offset: int) -> Decision | None:
-        """What time alone brings about: a broker that fell silent is fenced."""
-        return brokers.fence_stale(self._context(now, chance, next_offset, 0))
+    def chore(
+        self,
+        work: Callable[[Context], Decision | None],
+        *,
+        now: Millis,
+        chance: Chance,
+        next_offset: int,
+    ) -> Decision | None:
+        """What time alone brings about, such as fencing a silent broker; None if nothing is due."""
+        return work(self._context(now, chance, next_offset, 0))
 
     def fold(self, records: Sequence[Any]) -> MetadataDelta:
         """What records would change. Raises, and nothing has happened, if they make no sense."""

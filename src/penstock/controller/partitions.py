@@ -76,7 +76,7 @@ def assigned(
         return TOO_MANY
     partitions = []
     for index, nodes in enumerate(assignments, start):
-        problem = _misassigned(context, nodes, replicas)
+        problem = misassigned(context, nodes, replicas)
         if problem is None and len(nodes) > context.settings.replicas_max:
             return NOT_REPLICATED
         if problem is not None:
@@ -102,7 +102,8 @@ def new_partition(context: Context, nodes: tuple[int, ...]) -> PartitionImage | 
     return PartitionImage(nodes, directories, isr, isr[0], 0, 0)
 
 
-def _misassigned(context: Context, nodes: Sequence[int], replicas: int | None) -> str | None:
+def misassigned(context: Context, nodes: Sequence[int], replicas: int | None) -> str | None:
+    """Why a partition cannot be on these nodes, or None; `replicas` is how many it must have."""
     if not nodes:
         return "A partition is assigned to no broker at all."
     for node in sorted(nodes):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.controller.brokers import fence_stale
 from penstock.controller.config_rules import ConfigRules
-from penstock.controller.decision import Decision, Settings
+from penstock.controller.decision import Context, Decision, Settings
 from penstock.controller.machine import Controller
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY
@@ -94,9 +95,10 @@ class Stage:
         self.take(decision.records)
         return decision.response
 
-    def tick(self) -> Decision | None:
-        decision = self.machine.tick(
-            now=Millis(self.now), chance=self.chance, next_offset=self.offset
+    def tick(self, work: Callable[[Context], Decision | None] = fence_stale) -> Decision | None:
+        """Let time bring about what it does: a silent broker is fenced, unless told otherwise."""
+        decision = self.machine.chore(
+            work, now=Millis(self.now), chance=self.chance, next_offset=self.offset
         )
         if decision is not None:
             self.take(decision.records)

@@ -1,0 +1,28 @@
+"""ElectLeaders, versions 0 to 2: give partitions their preferred leader, or any at all.
+
+Version 0 knows the preferred leader only. An unclean election lets a replica lead that may lack
+records, where there is no leader and nobody is left to ask.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.server.forwarding import forward
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from penstock.protocol.generated.elect_leaders import (
+        ElectLeadersRequest,
+        ElectLeadersResponse,
+    )
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+
+def handle(
+    broker: Broker, call: Call, request: ElectLeadersRequest
+) -> Awaitable[ElectLeadersResponse]:
+    """Forward to the controller, which elects."""
+    return forward(broker, call, request)
