@@ -224,6 +224,14 @@ class InSync:
         ]
         return min([leader_start, *starts])
 
+    def members(self) -> list[tuple[int, int, int]]:
+        """Those in sync besides the leader: node, start and end."""
+        return [
+            (node_id, follower.start, follower.end)
+            for node_id, follower in self.followers.items()
+            if node_id in self.isr
+        ]
+
     # -- changes of the set -----------------------------------------------------------------
 
     def fetched(

@@ -23,7 +23,7 @@ from penstock.records.batch import (
     read_head,
 )
 from penstock.records.builder import end_txn_batch
-from penstock.replica.in_sync import UNBOUNDED, UNKNOWN, Decided, InSync, Peers, Proposal
+from penstock.replica.in_sync import UNBOUNDED, UNKNOWN, InSync, Peers
 from penstock.replica.inspection import by_head_only, inspect, rules_of
 from penstock.replica.outcomes import Appended as Appended
 from penstock.replica.outcomes import Readable as Readable
@@ -51,7 +51,6 @@ class Partition:
         "_by_head",
         "_commits",
         "_end_waiters",
-        "_in_sync",
         "_peers",
         "_reign",
         "_replicated",
@@ -59,6 +58,7 @@ class Partition:
         "_sync_queue",
         "_waiters",
         "guards",
+        "in_sync",
         "index",
         "internal",
         "isr",
@@ -105,7 +105,8 @@ class Partition:
         """The end of what this node has made as durable as the topic asks."""
         self._reign = 0  # counts the times that this node ceased to lead
         self._replicated = UNBOUNDED  # the end of what all others in sync have
-        self._in_sync: InSync | None = None  # while this node leads, and not alone
+        self.in_sync: InSync | None = None
+        """The followers, while this node leads and is not alone."""
         self._peers = Peers() if peers is None else peers
         self._sync_queue = syncs
         log.producers.advance_high_watermark(log.high_watermark)
@@ -133,7 +134,7 @@ class Partition:
         """Become, or stay, the leader in `epoch`; `now` is of a clock that never jumps."""
         if epoch < self.leader_epoch:
             invariant(False, f"{self}: the leader epoch went back to {epoch}")
-        known = self._in_sync
+        known = self.in_sync
         fresh = epoch > self.leader_epoch or not self.leading
         if not fresh and known is not None and partition_epoch <= known.partition_epoch:
             return  # what this leader proposed is true before the metadata shows it
@@ -144,7 +145,7 @@ class Partition:
         self.leader_epoch = epoch
         self.leading = True
         if fresh or known is None:
-            self._in_sync = InSync(
+            self.in_sync = InSync(
                 self.node_id,
                 self._peers,
                 leader_epoch=epoch,
@@ -158,7 +159,7 @@ class Partition:
         else:
             known.follow_metadata(partition_epoch, isr, replicas, recovering)
         if len(replicas) == 1 and not recovering:
-            self._in_sync = None  # alone, as most partitions of a single node are
+            self.in_sync = None  # alone, as most partitions of a single node are
         self._take_isr(isr, replicas)
         self._recount(now)
         if fresh:
@@ -173,7 +174,7 @@ class Partition:
         self._reign += 1
         self.leader = leader
         self.leader_epoch = epoch
-        self._in_sync = None
+        self.in_sync = None
         self._replicated = UNBOUNDED
         self.synced = self.log.high_watermark
         self.guards.void_all()
@@ -188,57 +189,19 @@ class Partition:
 
     # -- followers, as their leader sees them -------------------------------------------------
 
-    def fetched_by(
-        self, node_id: int, broker_epoch: int, offset: int, start: int, now: int
-    ) -> Proposal | ErrorCode | None:
-        """A follower has all below `offset`, and its log begins at `start`.
+    def count_in_sync(self, now: int) -> None:
+        """Something has changed about who is in sync, or how far they are: see what is committed.
 
-        The answer is an in-sync set to propose, or why the fetch does not count, or nothing.
+        Who changes it is in `replica.leading`.
         """
-        in_sync = self._in_sync
-        if in_sync is None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        error = in_sync.fetched(node_id, broker_epoch, offset, start, self.log.end, now)
-        if error:
-            return error
-        proposal = in_sync.propose_joining(node_id, self.high_watermark)
-        self._recount(now)
-        self._advance(BYTES_UNCOUNTED)
-        return proposal
-
-    def review_in_sync(self, now: int) -> Proposal | None:
-        """Time has passed, or brokers came and went: an in-sync set to propose, or nothing."""
-        in_sync = self._in_sync
-        if in_sync is None or self.offline:
-            return None
-        self._recount(now)
-        self._advance(BYTES_UNCOUNTED)
-        return in_sync.propose_leaving(self.log.end, now)
-
-    def answered(self, proposal: Proposal, answer: Decided | ErrorCode, now: int) -> bool:
-        """What the controller made of a proposal; True if it should be sent again."""
-        in_sync = self._in_sync
-        if in_sync is None:
-            return False
-        again = in_sync.answered(proposal, answer)
-        self._take_isr(in_sync.isr, self.replicas)
-        self._recount(now)
-        self._advance(BYTES_UNCOUNTED)
-        return again
-
-    def is_proposed(self, proposal: Proposal) -> bool:
-        """Whether this node still leads and waits for an answer to just this proposal."""
-        in_sync = self._in_sync
-        return self.leading and in_sync is not None and in_sync.proposed is proposal
-
-    @property
-    def low_watermark(self) -> int:
-        """The lowest beginning among the live replicas; -1 while a follower's is not known."""
-        start = self.log.start
-        return start if self._in_sync is None else self._in_sync.start_of_all(start)
+        in_sync = self.in_sync
+        if in_sync is not None:
+            self._take_isr(in_sync.isr, self.replicas)
+            self._recount(now)
+            self._advance(BYTES_UNCOUNTED)
 
     def _recount(self, now: int) -> None:
-        in_sync = self._in_sync
+        in_sync = self.in_sync
         if in_sync is None:
             self._replicated = UNBOUNDED
         elif self.under_min:
@@ -259,7 +222,7 @@ class Partition:
 
     def append_fetched(self, records: bytes | memoryview, now: int) -> int:
         """Take batches as the leader sent them; the new end. CorruptBatch or OSError if not."""
-        return self.log.append_batches(records, now)
+        return self.log.append_batches(records, now, self.leader_epoch)
 
     def take_marks(self, high_watermark: int, log_start: int) -> None:
         """How far the leader has come: nothing counts as committed here that is not there."""

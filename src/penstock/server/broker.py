@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
+from penstock.server.closest_replica import RACK_AWARE
 from penstock.server.coordinators import Coordinators
 from penstock.server.fetch_sessions import FetchSessions
 from penstock.server.isr_changes import IsrChanges
@@ -92,6 +93,8 @@ class Broker:
             fetch_bytes_max=config.get_int("fetch.max.bytes"),
             fetch_sessions_max=config.get_int("max.incremental.fetch.session.cache.slots"),
         )
+        self.rack_aware = config.get_str("replica.selector.class") == RACK_AWARE
+        """Whether consumers are sent to replicas in their own rack."""
         self.local_controller: Controller = controller
         """The controller in this process, active or not; set by who assembles the node."""
         self.quorum: QuorumService

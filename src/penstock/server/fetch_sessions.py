@@ -33,6 +33,7 @@ class Wanted:
 
     __slots__ = (
         "fetch_offset",
+        "follower_start",
         "high_watermark",
         "key",
         "last_fetched_epoch",
@@ -48,12 +49,14 @@ class Wanted:
         size_max: int,
         leader_epoch: int,
         last_fetched_epoch: int,
+        follower_start: int = -1,
     ) -> None:
         self.key = key
         self.fetch_offset = fetch_offset
         self.size_max = size_max
         self.leader_epoch = leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
+        self.follower_start = follower_start
         self.high_watermark = -1
         self.log_start = -1
 
@@ -63,6 +66,7 @@ class Wanted:
         self.size_max = other.size_max
         self.leader_epoch = other.leader_epoch
         self.last_fetched_epoch = other.last_fetched_epoch
+        self.follower_start = other.follower_start
 
 
 class FetchSession:
@@ -216,6 +220,7 @@ def _asked(request: FetchRequest, version: int) -> list[Wanted]:
                 item.partition_max_bytes,
                 item.current_leader_epoch,
                 item.last_fetched_epoch,
+                item.log_start_offset,
             )
     return list(asked.values())
 

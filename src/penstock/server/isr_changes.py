@@ -19,6 +19,7 @@ from penstock.protocol.generated.alter_partition import (
     BrokerState,
 )
 from penstock.raft.driver import NotLeader
+from penstock.replica import leading
 from penstock.replica.in_sync import Decided, Peers
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class IsrChanges:
         now = self._broker.clock.monotonic()
         for partition in list(self._broker.hosted.values()):
             if partition.leading:
-                proposal = partition.review_in_sync(now)
+                proposal = leading.review(partition, now)
                 if proposal is not None:
                     self.submit(partition, proposal)
 
@@ -113,7 +114,7 @@ class IsrChanges:
         sent = self._waiting = {
             key: (partition, proposal)
             for key, (partition, proposal) in self._waiting.items()
-            if partition.is_proposed(proposal)
+            if leading.is_proposed(partition, proposal)
         }
         if not sent:
             return True
@@ -166,7 +167,7 @@ class IsrChanges:
         done = True
         for key, (partition, proposal) in sent.items():
             answer = answers.get(key)
-            if answer is None or partition.answered(proposal, _decided(answer), now):
+            if answer is None or leading.answered(partition, proposal, _decided(answer), now):
                 done = False
                 continue
             if self._waiting.get(key) == (partition, proposal):

@@ -1,14 +1,15 @@
 """Fetch, versions 4 to 18.
 
 Sessions from version 7, leader epochs from 9, topic ids from 13, replica state from 15. A fetch
-that finds fewer than `min_bytes` parks until more is committed or `max_wait_ms` has passed. The
-first batch comes whole even if it is larger than every limit, or its reader would never move.
-Answers carry slices of files: the listener sends them without reading them.
+that finds fewer than `min_bytes` parks until more is committed or `max_wait_ms` has passed. A
+follower's fetch tells how far it is, reads what is not committed yet, and parks until there is
+more of that. A consumer may be sent to a replica in its own rack, and may read from any replica,
+from version 11. The first batch comes whole even if it is larger than every limit, or its reader
+would never move. Answers carry slices of files: the listener sends them without reading them.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from penstock.model.errors import ErrorCode
@@ -19,12 +20,16 @@ from penstock.protocol.generated.fetch import (
     FetchResponse,
     PartitionData,
 )
+from penstock.replica import leading
+from penstock.replica.in_sync import Proposal
+from penstock.server.closest_replica import NOBODY, closest_replica
 from penstock.server.fetch_sessions import FetchPlan, Wanted
 from penstock.server.leaders import point_reader_at_leader
+from penstock.server.parked_fetches import ParkedFetch, ParkedFollower
 from penstock.storage.txn_index import CorruptTxnIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Iterator, Mapping
 
     from penstock.protocol.generated.fetch import FetchRequest
     from penstock.replica.partition import Partition, Readable
@@ -32,7 +37,9 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 BY_ID_FROM = 13
+FROM_ANY_REPLICA_FROM = 11
 READ_COMMITTED = 1
+CONSUMER = -1
 
 
 def handle(
@@ -52,7 +59,11 @@ def handle(
         or broker.parked_partitions + len(plan.wanted) > limits.parked_partitions_max
     ):
         return reading.response()  # an empty answer is legal, an endless queue is not
-    return _Parked(reading, request.min_bytes, request.max_wait_ms).answer
+    if reading.follower:
+        return ParkedFollower(
+            reading, request.min_bytes, request.max_wait_ms, reading.has_news
+        ).answer
+    return ParkedFetch(reading, request.min_bytes, request.max_wait_ms).answer
 
 
 class _Reading:
@@ -60,11 +71,18 @@ class _Reading:
 
     __slots__ = (
         "_hosted",
+        "_leader_only",
+        "_looked",
+        "_now",
+        "_rack",
         "answers",
         "broker",
         "call",
         "committed_only",
+        "follower",
+        "has_news",
         "plan",
+        "replica_epoch",
         "replica_id",
         "size",
         "size_max",
@@ -80,10 +98,19 @@ class _Reading:
         )
         self.committed_only = request.isolation_level == READ_COMMITTED
         self.size_max = min(request.max_bytes, broker.limits.fetch_bytes_max)
-        self.replica_id = request.replica_id
-        if request.replica_state is not None:
-            self.replica_id = request.replica_state.replica_id
+        state = request.replica_state
+        self.replica_id = request.replica_id if state is None else state.replica_id
+        self.replica_epoch = -1 if state is None else state.replica_epoch
+        self.follower = self.replica_id >= 0
+        self._leader_only = self.follower or (
+            self.replica_id == CONSUMER and call.version < FROM_ANY_REPLICA_FROM
+        )
+        self._rack = "" if self.follower or not broker.rack_aware else request.rack_id
+        self._looked = False
+        self._now = broker.clock.monotonic() if self.follower else 0
         self.size = 0
+        self.has_news = False
+        """Whether a follower's leader has come further than the follower was last told."""
         self.urgent = not plan.wanted
         self.answers: list[tuple[Wanted, PartitionData]] = []
 
@@ -93,6 +120,14 @@ class _Reading:
         self.answers = []
         for wanted in self.plan.wanted:
             self.answers.append((wanted, self._read(wanted)))
+        self._looked = True
+
+    def partitions(self) -> Iterator[Partition]:
+        """Those of the partitions that are hosted here."""
+        for wanted in self.plan.wanted:
+            partition = self._hosted.get(wanted.key)
+            if partition is not None:
+                yield partition
 
     def partition(self, wanted: Wanted) -> Partition | None:
         """The partition as hosted here, if it is."""
@@ -106,21 +141,38 @@ class _Reading:
             return answer
         if partition.offline:
             return self._failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
-        error = partition.check_epoch(wanted.leader_epoch)
-        if error or (self.replica_id >= 0 and self.replica_id not in partition.replicas):
-            return self._failed(wanted, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        error = partition.check_epoch(wanted.leader_epoch, self._leader_only)
+        if error:
+            return self._failed(wanted, error)
+        if self.follower and self.replica_id not in partition.replicas:
+            # Who names the epoch may know of a change that has not come here yet.
+            named = wanted.leader_epoch >= 0
+            return self._failed(
+                wanted,
+                ErrorCode.UNKNOWN_LEADER_EPOCH if named else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            )
+        if self._rack and partition.leading:
+            elsewhere = closest_replica(
+                self.broker, partition, wanted.fetch_offset, self._rack, self.call.listener_name
+            )
+            if elsewhere != NOBODY:
+                return self._elsewhere(wanted, partition, elsewhere)
         if wanted.last_fetched_epoch >= 0:
             diverged = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)
             if isinstance(diverged, ErrorCode):
                 return self._failed(wanted, diverged)
             if diverged is not None:
                 return self._diverged(wanted, partition, diverged)
+        if self.follower and not self._looked:
+            error = self._record(wanted, partition)
+            if error:
+                return self._failed(wanted, error)
         read = partition.read(
             wanted.fetch_offset,
             min(wanted.size_max, self.size_max - self.size),
             self.size == 0,
             self.committed_only,
-            self.replica_id >= 0,
+            self.replica_id != CONSUMER,
         )
         if isinstance(read, ErrorCode):
             return self._failed(wanted, read)
@@ -142,6 +194,39 @@ class _Reading:
             answer.records = read.data
             self.size += read.data.size
         return answer
+
+    def _record(self, wanted: Wanted, partition: Partition) -> ErrorCode:
+        """Note how far the follower is, before it reads: what it hears then is up to date."""
+        log = partition.log
+        if not log.start <= wanted.fetch_offset <= log.end:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        outcome = leading.fetched(
+            partition,
+            self.replica_id,
+            self.replica_epoch,
+            wanted.fetch_offset,
+            wanted.follower_start,
+            self._now,
+        )
+        if isinstance(outcome, ErrorCode):
+            return outcome
+        if isinstance(outcome, Proposal):
+            self.broker.isr_changes.submit(partition, outcome)
+        if wanted.high_watermark != log.high_watermark or wanted.log_start != log.start:
+            self.has_news = True
+        return ErrorCode.NONE
+
+    def _elsewhere(self, wanted: Wanted, partition: Partition, node_id: int) -> PartitionData:
+        self.urgent = True
+        return PartitionData(
+            partition_index=wanted.key[1],
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable,
+            log_start_offset=partition.log.start,
+            aborted_transactions=None,
+            preferred_read_replica=node_id,
+            records=b"",
+        )
 
     def _failed(self, wanted: Wanted, error: ErrorCode) -> PartitionData:
         self.urgent = True
@@ -213,79 +298,8 @@ def _remember(wanted: Wanted, answer: PartitionData) -> bool:
         or answer.high_watermark != wanted.high_watermark
         or answer.log_start_offset != wanted.log_start
         or answer.diverging_epoch is not None
+        or answer.preferred_read_replica >= 0
     )
     wanted.high_watermark = answer.high_watermark
     wanted.log_start = answer.log_start_offset
     return news
-
-
-class _Parked:
-    """A fetch that waits for bytes; its partitions tell it of progress.
-
-    What they tell is a hint: a reader of committed transactions may see less of it, or nothing.
-    So the fetch looks again when enough may be there, and is answered only if it is.
-    """
-
-    __slots__ = (
-        "_looking",
-        "_min_bytes",
-        "_missing",
-        "_must_answer",
-        "_partitions",
-        "_reading",
-        "_timer",
-        "answer",
-    )
-
-    def __init__(self, reading: _Reading, min_bytes: int, wait_ms: int) -> None:
-        broker = reading.broker
-        self._reading = reading
-        self._min_bytes = min_bytes
-        self._missing = min_bytes - reading.size
-        self._looking = False
-        self._must_answer = False
-        self.answer: asyncio.Future[FetchResponse] = broker.loop.create_future()
-        # Whoever awaits the answer may be gone before it comes: leaving must not depend on them.
-        self.answer.add_done_callback(self._leave)
-        self._timer = broker.loop.call_later(wait_ms / 1000, self._time_out)
-        self._partitions = [
-            partition
-            for wanted in reading.plan.wanted
-            if (partition := reading.partition(wanted)) is not None
-        ]
-        for partition in self._partitions:
-            partition.park(self)
-        broker.parked_fetches += 1
-        broker.parked_partitions += len(self._partitions)
-
-    def progress(self, size: int) -> None:
-        """A partition may have `size` more bytes to read, or news of another kind (0)."""
-        self._missing -= size
-        if size == 0:
-            self._must_answer = True
-        if (size == 0 or self._missing <= 0) and not self._looking:
-            self._looking = True  # once for all that is appended before the loop comes round
-            self._reading.broker.loop.call_soon(self._look)
-
-    def _time_out(self) -> None:
-        self._must_answer = True
-        self._look()
-
-    def _look(self) -> None:
-        self._looking = False
-        if self.answer.done():
-            return
-        reading = self._reading
-        reading.collect()
-        if self._must_answer or reading.urgent or reading.size >= self._min_bytes:
-            self.answer.set_result(reading.response())
-        else:
-            self._missing = self._min_bytes - reading.size
-
-    def _leave(self, _: asyncio.Future[FetchResponse]) -> None:
-        self._timer.cancel()
-        for partition in self._partitions:
-            partition.unpark(self)
-        broker = self._reading.broker
-        broker.parked_fetches -= 1
-        broker.parked_partitions -= len(self._partitions)

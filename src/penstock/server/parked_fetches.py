@@ -1,0 +1,127 @@
+"""Fetches that wait for more: a consumer's for what is committed, a follower's for what is there.
+
+What partitions tell a parked fetch is a hint: a reader of committed transactions may see less of
+it, or nothing. So the fetch looks again when enough may be there, and is answered only if it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
+
+    from penstock.protocol.generated.fetch import FetchResponse
+    from penstock.replica.partition import Partition
+    from penstock.server.broker import Broker
+
+NEWS_MS_MAX = 20
+"""How long news of a watermark may wait for records to travel with. A follower hears soon what its
+consumers may read, and a busy partition needs no answers that carry nothing else."""
+
+
+class Reading(Protocol):
+    """What a fetch finds when it looks at its partitions."""
+
+    broker: Broker
+    size: int
+    urgent: bool
+
+    def collect(self) -> None: ...
+
+    def response(self) -> FetchResponse: ...
+
+    def partitions(self) -> Iterable[Partition]: ...
+
+
+class ParkedFetch:
+    """A fetch that waits for bytes; its partitions tell it of progress."""
+
+    __slots__ = (
+        "_looking",
+        "_min_bytes",
+        "_missing",
+        "_must_answer",
+        "_partitions",
+        "_reading",
+        "_timer",
+        "answer",
+    )
+
+    def __init__(self, reading: Reading, min_bytes: int, wait_ms: int) -> None:
+        broker = reading.broker
+        self._reading = reading
+        self._min_bytes = min_bytes
+        self._missing = min_bytes - reading.size
+        self._looking = False
+        self._must_answer = False
+        self.answer: asyncio.Future[FetchResponse] = broker.loop.create_future()
+        # Whoever awaits the answer may be gone before it comes: leaving must not depend on them.
+        self.answer.add_done_callback(self._leave)
+        self._timer = broker.loop.call_later(wait_ms / 1000, self._time_out)
+        self._partitions = list(reading.partitions())
+        self._park()
+        broker.parked_fetches += 1
+        broker.parked_partitions += len(self._partitions)
+
+    def _park(self) -> None:
+        for partition in self._partitions:
+            partition.park(self)
+
+    def progress(self, size: int) -> None:
+        """A partition may have `size` more bytes to read, or news of another kind (0)."""
+        self._missing -= size
+        if size == 0:
+            self._must_answer = True
+        if (size == 0 or self._missing <= 0) and not self._looking:
+            self._looking = True  # once for all that is appended before the loop comes round
+            self._reading.broker.loop.call_soon(self._look)
+
+    def _time_out(self) -> None:
+        self._must_answer = True
+        self._look()
+
+    def _look(self) -> None:
+        self._looking = False
+        if self.answer.done():
+            return
+        reading = self._reading
+        reading.collect()
+        if self._must_answer or reading.urgent or reading.size >= self._min_bytes:
+            self.answer.set_result(reading.response())
+        else:
+            self._missing = self._min_bytes - reading.size
+
+    def _leave(self, _: asyncio.Future[FetchResponse]) -> None:
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.unpark(self)
+        broker = self._reading.broker
+        broker.parked_fetches -= 1
+        broker.parked_partitions -= len(self._partitions)
+
+
+class ParkedFollower(ParkedFetch):
+    """A follower's fetch; it is answered soon, too, when the leader's marks have moved."""
+
+    __slots__ = ("_hastened",)
+
+    def __init__(self, reading: Reading, min_bytes: int, wait_ms: int, has_news: bool) -> None:
+        self._hastened = False
+        super().__init__(reading, min_bytes, wait_ms)
+        if has_news:
+            self.marks_moved()
+
+    def _park(self) -> None:
+        for partition in self._partitions:
+            partition.park_follower(self)
+
+    def marks_moved(self) -> None:
+        """The watermark moved, or the beginning of the log."""
+        if not self._hastened:
+            self._hastened = True
+            loop = self._reading.broker.loop
+            due = min(self._timer.when(), loop.time() + NEWS_MS_MAX / 1000)
+            self._timer.cancel()
+            self._timer = loop.call_at(due, self._time_out)
