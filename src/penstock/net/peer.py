@@ -12,6 +12,7 @@ import struct
 from collections import deque
 from typing import Any, NamedTuple, cast
 
+from penstock.net.answers import AnswerAssembly, AnswerError
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.api_versions import ApiVersionsRequest
 from penstock.protocol.headers import read_response_header, write_request_header
@@ -115,7 +116,7 @@ class Peer:
         return made
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(asyncio.BufferedProtocol):
     """The protocol object behind one socket."""
 
     def __init__(self, name: str, client_id: str) -> None:
@@ -123,7 +124,7 @@ class _Connection(asyncio.Protocol):
         self._name = name
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
+        self._assembly = AnswerAssembly(ANSWER_BYTES_MAX)
         self._waiting: deque[_Waiting] = deque()
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
@@ -178,37 +179,25 @@ class _Connection(asyncio.Protocol):
             if not answer.done():
                 answer.set_exception(PeerLost(f"{self._name} hung up{reason}"))
 
-    def data_received(self, data: bytes) -> None:
-        self._received += data
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._assembly.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            self._cut()
-        except ProtocolError as problem:
+            for answer in self._assembly.take(nbytes):
+                self._take(answer)
+        except (ProtocolError, AnswerError) as problem:
             # Nothing behind an answer that cannot be read can be trusted either.
-            self._received.clear()
             self.abort()
             self._fail_all(PeerLost(f"{self._name} does not answer as a node: {problem}"))
 
-    def _cut(self) -> None:
-        at = 0
-        received = self._received
-        while len(received) - at >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(received, at)
-            if not 0 <= size <= ANSWER_BYTES_MAX:
-                raise ProtocolError(f"an answer of {size} bytes")
-            end = at + _LENGTH.size + size
-            if len(received) < end:
-                break
-            self._take(bytes(memoryview(received)[at + _LENGTH.size : end]))
-            at = end
-        del received[:at]
-
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: memoryview) -> None:
         if not self._waiting:
             raise ProtocolError("an answer that nobody asked for")
         asked = self._waiting[0]  # it stays, to be told, until its answer could be read
         spec = API[asked.api_key]
         header = spec.response_header_version(asked.version)
-        correlation_id, at = read_response_header(memoryview(frame), header)
+        correlation_id, at = read_response_header(frame, header)
         if correlation_id != asked.correlation_id:
             raise ProtocolError(f"an answer to {correlation_id} instead of {asked.correlation_id}")
         response, _ = spec.response_class.read(frame, asked.version, at)
