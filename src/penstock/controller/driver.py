@@ -126,10 +126,10 @@ class ControllerDriver:
 
         NotLeader if another node should be asked.
         """
-        if api_key == ApiKey.DESCRIBE_QUORUM:
-            return describe_quorum(self.raft, self.image, request, self._clock.now())
         if not self.active or not self.raft.leading:
             raise NotLeader(f"node {self.raft.node_id} is not the active controller")
+        if api_key == ApiKey.DESCRIBE_QUORUM:
+            return describe_quorum(self.raft, self.image, request)
         decision = self._machine.decide(
             api_key,
             request,

@@ -20,39 +20,37 @@ if TYPE_CHECKING:
     from penstock.metadata.cluster import Endpoint
     from penstock.metadata.image import MetadataImage
     from penstock.raft.driver import RaftDriver
+    from penstock.raft.progress import ReplicaProgress
 
 
 def describe_quorum(
-    raft: RaftDriver, image: MetadataImage, request: DescribeQuorumRequest, now: int
+    raft: RaftDriver, image: MetadataImage, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     """The answer of the node that leads the metadata log, for the one partition that there is."""
     asked = [(t.topic_name, p.partition_index) for t in request.topics for p in t.partitions]
     if asked != [(METADATA_TOPIC, 0)]:
         return _unknown(request)
-    if not raft.leading:
-        return DescribeQuorumResponse(
-            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            error_message=ErrorCode.NOT_LEADER_OR_FOLLOWER.message,
-        )
+    replicas = raft.replicas()
     partition = DescribeQuorumResponsePartitionData(
         partition_index=0,
         leader_id=raft.leader,
         leader_epoch=raft.epoch,
         high_watermark=raft.high_watermark,
-        current_voters=[
-            ReplicaState(
-                replica_id=voter.id,
-                replica_directory_id=voter.directory,
-                log_end_offset=raft.next_offset,
-                last_fetch_timestamp=now,
-                last_caught_up_timestamp=now,
-            )
-            for voter in raft.voters.by_id.values()
-            if voter.id == raft.node_id
-        ],
+        current_voters=[_state(progress) for progress in replicas if progress.is_voter],
+        observers=[_state(progress) for progress in replicas if not progress.is_voter],
     )
     topic = DescribeQuorumResponseTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return DescribeQuorumResponse(topics=[topic], nodes=_nodes(raft, image))
+
+
+def _state(progress: ReplicaProgress) -> ReplicaState:
+    return ReplicaState(
+        replica_id=progress.replica.id,
+        replica_directory_id=progress.replica.directory,
+        log_end_offset=progress.end,
+        last_fetch_timestamp=progress.fetched_at,
+        last_caught_up_timestamp=progress.caught_up_at,
+    )
 
 
 def _nodes(raft: RaftDriver, image: MetadataImage) -> list[Node]:

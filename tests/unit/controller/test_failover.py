@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from penstock.controller.driver import ControllerDriver
 from penstock.controller.machine import Controller
 from penstock.metadata.levels import DEFAULT_LEVELS
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated import describe_quorum as dq
 from penstock.protocol.generated.metadata_records import BeginTransactionRecord
 from penstock.raft.driver import NotLeader
 from penstock.raft.format import feature_records
@@ -24,14 +26,15 @@ from .stage import CLUSTER, Stage, node_config
 class Controllers:
     """A quorum whose members are controllers."""
 
-    def __init__(self, quorum: Quorum) -> None:
+    def __init__(self, quorum: Quorum, **settings: Any) -> None:
         self.quorum = quorum
+        self.settings = settings
         self.drivers: dict[int, ControllerDriver] = {}
         self.published: dict[int, int] = {}
 
     async def start(self, number: int) -> ControllerDriver:
         raft = self.quorum.open(number)
-        settings = Settings(CLUSTER, number, quorum=tuple(VOTERS.ids))
+        settings = Settings(CLUSTER, number, quorum=tuple(VOTERS.ids), **self.settings)
         machine = Controller(settings, ConfigRules(node_config()))
         driver = ControllerDriver(
             raft, machine, self.quorum.clock, self.quorum.dice, feature_records()
@@ -147,6 +150,35 @@ def test_a_standby_refuses_to_decide(tmp_path: Path) -> None:
         standby = next(it for it in controllers.drivers.values() if it is not active)
         with pytest.raises(NotLeader):
             await standby.handle(int(ApiKey.BROKER_REGISTRATION), Stage(0).registration(7))
+
+    play(tmp_path, story)
+
+
+def test_the_active_controller_knows_how_far_the_others_are(tmp_path: Path) -> None:
+    async def story(quorum: Quorum) -> None:
+        controllers = Controllers(quorum)
+        await controllers.start_all()
+        await controllers.register(7)
+        await controllers.same()
+        await asyncio.sleep(1)
+        active = await controllers.active()
+        partition = dq.DescribeQuorumRequestPartitionData(partition_index=0)
+        asked = dq.DescribeQuorumRequestTopicData(
+            topic_name="__cluster_metadata", partitions=[partition]
+        )
+        request = dq.DescribeQuorumRequest(topics=[asked])
+        answer = await active.handle(int(ApiKey.DESCRIBE_QUORUM), request)
+        told = answer.topics[0].partitions[0]
+        assert (told.leader_id, told.observers) == (active.raft.node_id, [])
+        assert [voter.replica_id for voter in told.current_voters] == VOTERS.ids
+        now = quorum.clock.now()
+        for voter in told.current_voters:
+            assert voter.log_end_offset == told.high_watermark == active.raft.next_offset
+            assert now - 5_000 < voter.last_fetch_timestamp <= now
+            assert now - 5_000 < voter.last_caught_up_timestamp <= now
+        standby = next(it for it in controllers.drivers.values() if it is not active)
+        with pytest.raises(NotLeader):
+            await standby.handle(int(ApiKey.DESCRIBE_QUORUM), request)
 
     play(tmp_path, story)
 
