@@ -30,7 +30,7 @@ from penstock.replica.outcomes import Readable as Readable
 from penstock.replica.outcomes import Refused as Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Guard, Guards, Unverified
 from penstock.replica.waiting import BYTES_UNCOUNTED as BYTES_UNCOUNTED
-from penstock.replica.waiting import FollowerWaiter, SyncQueue, Waiter
+from penstock.replica.waiting import FollowerWaiter, Queue, SyncQueue, Waiter, release
 from penstock.storage.aborted import aborted_in, end_of_slice
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
@@ -56,6 +56,7 @@ class Partition:
         "_replicated",
         "_rules",
         "_sync_queue",
+        "_syncs",
         "_waiters",
         "guards",
         "in_sync",
@@ -112,7 +113,8 @@ class Partition:
         log.producers.advance_high_watermark(log.high_watermark)
         self._waiters: dict[Waiter, None] = {}  # in the order in which they came
         self._end_waiters: dict[FollowerWaiter, None] = {}
-        self._commits: deque[tuple[int, Future[ErrorCode]]] = deque()
+        self._commits: Queue = deque()
+        self._syncs: Queue = deque()
         self.guards = Guards()
         self._follow_config(log.config)
 
@@ -246,8 +248,10 @@ class Partition:
 
     def release_all(self, error: ErrorCode) -> None:
         """The partition moves, goes offline or is deleted: nobody waits here any longer."""
-        commits, self._commits = self._commits, deque()
-        for _, future in commits:
+        waiting = [*self._commits, *self._syncs]
+        self._commits.clear()
+        self._syncs.clear()
+        for _, future in waiting:
             if not future.done():
                 future.set_result(error)
         self.release_readers()
@@ -415,6 +419,13 @@ class Partition:
         else:
             self._commits.append((end_offset, future))
 
+    def await_sync(self, end_offset: int, future: Future[ErrorCode]) -> None:
+        """Tell the future when all below `end_offset` is as durable here as the topic asks."""
+        if self.synced >= end_offset:
+            future.set_result(ErrorCode.NONE)
+        else:
+            self._syncs.append((end_offset, future))
+
     # -- the high watermark -----------------------------------------------------------------
 
     @property
@@ -453,6 +464,7 @@ class Partition:
             self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)  # the directory is offline by now
         elif end > self.synced:
             self.synced = end
+            release(self._syncs, end)
             self._advance(BYTES_UNCOUNTED)
 
     def _advance(self, size: int) -> None:
@@ -467,11 +479,8 @@ class Partition:
         producers = log.producers
         if producers.unreplicated and producers.advance_high_watermark(high):
             size = BYTES_UNCOUNTED  # a small marker makes all of its transaction readable
-        commits = self._commits
-        while commits and commits[0][0] <= high:
-            future = commits.popleft()[1]
-            if not future.done():
-                future.set_result(ErrorCode.NONE)
+        if self._commits:
+            release(self._commits, high)
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.progress(size)

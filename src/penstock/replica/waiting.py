@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from asyncio import Future
+from collections import deque
 from typing import Protocol
 
+from penstock.model.errors import ErrorCode
 from penstock.storage.log import Log
 
 BYTES_UNCOUNTED = 1 << 62
 """Told to those who wait for bytes when nobody counted them: they look for themselves."""
+
+
+Queue = deque[tuple[int, Future[ErrorCode]]]
+"""Who waits for an offset to be passed, in the order of the offsets."""
+
+
+def release(queue: Queue, end: int) -> None:
+    """Tell those who waited for `end` or less."""
+    while queue and queue[0][0] <= end:
+        future = queue.popleft()[1]
+        if not future.done():
+            future.set_result(ErrorCode.NONE)
 
 
 class Waiter(Protocol):

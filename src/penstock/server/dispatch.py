@@ -109,14 +109,19 @@ class Dispatcher:
         return self._broker.loop.create_task(_later(route.spec, call, response))
 
     def _produced(
-        self, connection: Connection, frame: memoryview, timeout_ms: int, results: list[Result]
+        self,
+        connection: Connection,
+        frame: memoryview,
+        acks: int,
+        timeout_ms: int,
+        results: list[Result],
     ) -> Reply | asyncio.Future[Reply | None]:
         """Answer batches that were taken the short way, but not all of them at once or at all."""
         from penstock.server.handlers.produce import answer_results
 
         api_key, version, correlation_id, client_id, _ = read_request_header(frame)
         call = Call(connection, api_key, version, correlation_id, client_id)
-        response = answer_results(self._broker, call, timeout_ms, results)
+        response = answer_results(self._broker, call, acks, timeout_ms, results)
         if isinstance(response, Message):
             return encode(API[api_key], call, response)
         return self._broker.loop.create_task(_later(API[api_key], call, response))

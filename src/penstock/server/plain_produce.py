@@ -59,12 +59,12 @@ def serve_plain(
     broker: Broker,
     connection: Connection,
     frame: memoryview,
-    answer: Callable[[Connection, memoryview, int, list[Result]], Answer],
+    answer: Callable[[Connection, memoryview, int, int, list[Result]], Answer],
 ) -> Answer | None:
     """The reply to a produce request of the plain shape; None leaves it to the long way.
 
-    Once something was stored there is no way back: `answer(connection, frame, timeout, results)`
-    replies to what was refused, or has to wait until it is committed.
+    Once something was stored there is no way back: `answer(connection, frame, acks, timeout,
+    results)` replies to what was refused, or has to wait until it is committed.
     """
     try:
         _, version, correlation_id, size = _HEAD.unpack_from(frame)
@@ -103,14 +103,16 @@ def serve_plain(
         results.append(result)
         if type(result) is Appended:
             base, end_offset, append_time, log_start = result
-            if partition.log.high_watermark >= end_offset:
+            if partition.log.high_watermark >= end_offset or (
+                acks == 1 and partition.synced >= end_offset
+            ):
                 out += _ANSWER.pack(index, 0, base, append_time, log_start, _EMPTY)
                 continue
         plain = False
     if not plain:
         places = zip(batches, results, strict=True)
         outcome = [(batch[0], batch[1], result) for batch, result in places]
-        return answer(connection, frame, timeout_ms, outcome)
+        return answer(connection, frame, acks, timeout_ms, outcome)
     out += _ANSWER_END
     return out
 
@@ -145,7 +147,7 @@ def _batches(
             or not partition.leading
             or partition.internal
             or partition.offline
-            or len(partition.isr) < partition.log.config.min_insync_replicas
+            or partition.under_min
         ):
             return None
         batches.append((partition, index, begin, end))

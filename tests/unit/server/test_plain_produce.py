@@ -62,7 +62,7 @@ class Pair:
 
 
 def _dispatcher(node: Node) -> Dispatcher:
-    service = node._listeners[0].service
+    service = node._listeners.for_clients[0].service
     assert isinstance(service, Dispatcher)
     return service
 

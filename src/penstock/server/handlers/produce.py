@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from penstock.server.plain_produce import Result
 
 ACKS = (-1, 0, 1)
-_ANSWERED = 1
-"""Acks of those who get a reply."""
+ALL = -1
+"""Acks of those who wait for all that are in sync."""
 BY_ID_FROM = 13
 ZSTD_FROM = 7
 """The first version whose clients may compress with zstd: older consumers could not read it."""
@@ -97,13 +97,13 @@ def handle(
 
 
 def answer_results(
-    broker: Broker, call: Call, timeout_ms: int, results: list[Result]
+    broker: Broker, call: Call, acks: int, timeout_ms: int, results: list[Result]
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     """Answer batches for partitions of one topic that were handed to their logs before."""
     pending: _Pending = []
     refused: list[ErrorCode] = []
     answers = [
-        _answer(broker, _ANSWERED, partition, index, result, pending, refused)
+        _answer(broker, acks, partition, index, result, pending, refused)
         for partition, index, result in results
     ]
     first = results[0][0]
@@ -178,8 +178,7 @@ def _answer(
         log_append_time_ms=result.append_time,
         log_start_offset=result.log_start,
     )
-    if acks and partition.high_watermark < result.end_offset:
-        _park(broker, partition, result, answer, pending)
+    _park_if_early(broker, acks, partition, result, answer, pending)
     return answer
 
 
@@ -193,8 +192,7 @@ def _refusal(call: Call, acks: int, partition: Partition, records: memoryview) -
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.internal and call.client_id != ADMIN_CLIENT_ID:
         return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    isr_min = partition.log.config.min_insync_replicas
-    if acks == -1 and len(partition.isr) < isr_min and partition.leading:
+    if acks == ALL and partition.under_min and partition.leading:
         return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     if partition.offline:
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -237,15 +235,24 @@ def _close_on_error(response: ProduceResponse) -> None:
                 )
 
 
-def _park(
+def _park_if_early(
     broker: Broker,
+    acks: int,
     partition: Partition,
     result: Appended,
     answer: PartitionProduceResponse,
     pending: _Pending,
 ) -> None:
+    """Let the answer wait for what its producer wants: everybody in sync to have the batch, or
+    only this node, as durably as the topic asks."""
+    end = result.end_offset
+    if not acks or partition.high_watermark >= end or (acks != ALL and partition.synced >= end):
+        return
     future: asyncio.Future[ErrorCode] = broker.loop.create_future()
-    partition.await_commit(result.end_offset, future)
+    if acks == ALL:
+        partition.await_commit(end, future)
+    else:
+        partition.await_sync(end, future)
     pending.append((answer, future))
 
 
@@ -284,8 +291,7 @@ def _settle(
         answer.base_offset = result.base_offset
         answer.log_append_time_ms = result.append_time
         answer.log_start_offset = result.log_start
-        if acks and partition.high_watermark < result.end_offset:
-            _park(broker, partition, result, answer, pending)
+        _park_if_early(broker, acks, partition, result, answer, pending)
 
 
 async def _finish_later(
