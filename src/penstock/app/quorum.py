@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from penstock.platform.workers import Workers
     from penstock.storage.store import LogStore
 
-REPLICAS_MAX = 1
-"""Brokers of another make may join the quorum, but partitions are not replicated yet."""
-
 
 class Quorum(NamedTuple):
     """The parts, wired to each other and not started."""
@@ -140,7 +137,6 @@ def _settings(config: NodeConfig, cluster_id: str) -> Settings:
         delete_topics=config.get_bool("delete.topic.enable"),
         isr_min_default=config.get_int("min.insync.replicas"),
         quorum=tuple(voter.node_id for voter in config.quorum_voters),
-        replicas_max=REPLICAS_MAX,
     )
 
 
