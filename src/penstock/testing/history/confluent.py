@@ -99,7 +99,9 @@ class RecordingProducer:
     def _delivered(self, send: Send, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.acknowledged += 1
-            self.recorder.ok(send, offset=message.offset())
+            # A retry of what is written already is confirmed without an offset.
+            offset = message.offset()
+            self.recorder.ok(send, offset=UNSET if offset is None else offset)
             return
         self.failures.append(error)
         if error.code() in SURELY_NOT_WRITTEN:

@@ -26,6 +26,10 @@ class Ranges:
     def __bool__(self) -> bool:
         return bool(self._starts)
 
+    def reaches(self, end: int) -> bool:
+        """Whether everything below `end` is in it."""
+        return end <= 0 or (bool(self._starts) and self._starts[0] <= 0 and end <= self._ends[0])
+
     @property
     def end(self) -> int:
         """The end of the last range; 0 if there is none."""

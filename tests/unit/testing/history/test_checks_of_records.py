@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.testing.history import Seek
 from penstock.testing.history.checks import order, readers, records
+from penstock.testing.history.operations import UNSET
 from tests.unit.testing.history.story import TOPIC, Story
 
 
@@ -34,6 +35,22 @@ def test_an_acknowledged_record_above_the_end_is_lost() -> None:
     story.send("a", "a3", 3)
     story.poll("reader", 3, 3, {}, at_end=True)
     assert records.LOST in story.names()
+
+
+def test_a_record_acknowledged_without_an_offset_is_lost_if_readers_of_everything_miss_it() -> None:
+    """That is how a producer hears of a retry whose first attempt had been written."""
+    story = sound()
+    story.send("a", "a3", UNSET)
+    assert story.names() == []  # nobody has looked since
+    story.poll("reader", 3, 3, {}, at_end=True)
+    assert story.names() == [records.LOST]
+
+
+def test_a_record_acknowledged_without_an_offset_may_stand_anywhere() -> None:
+    story = sound()
+    story.send("a", "a3", UNSET)
+    story.poll("reader", 3, 4, {3: "a3"}, at_end=True)
+    assert story.names() == []
 
 
 def test_an_end_that_was_seen_before_the_acknowledgement_proves_nothing() -> None:

@@ -19,7 +19,10 @@ NOWHERE = "nothing comes from nowhere"
 def acknowledged_is_kept(history: History) -> Iterator[Verdict]:
     """An acknowledged record stands where its producer was told, for everyone who looks there."""
     for send in history.sends:
-        if not send.is_ok or send.offset == UNSET:
+        if not send.is_ok:
+            continue
+        if send.offset == UNSET:
+            yield from _found_nowhere(history, send)
             continue
         # A transaction's records may be hidden from readers of committed ones: see `transactions`.
         isolations = (False,) if send.transaction else (False, True)
@@ -38,6 +41,21 @@ def acknowledged_is_kept(history: History) -> Iterator[Verdict]:
                 )
                 yield Verdict(LOST, told, (send, poll), send.place, send.offset)
                 break
+
+
+def _found_nowhere(history: History, send: Send) -> Iterator[Verdict]:
+    """A retry may be confirmed without an offset: who reads everything afterwards must find it."""
+    view = history.view(send.place, committed=False)
+    if send.value in view.offsets:
+        return
+    for poll in view.polls:
+        if poll.at_end and poll.began > send.ended and view.covered.reaches(poll.end):
+            told = (
+                f"readers went over all of {send.place} up to {poll.end} after {send.value!r} "
+                "had been acknowledged, and it was not there"
+            )
+            yield Verdict(LOST, told, (send, poll), send.place, poll.end)
+            return
 
 
 def acknowledged_was_read(history: History) -> Iterator[Verdict]:
