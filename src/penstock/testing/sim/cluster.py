@@ -64,6 +64,7 @@ class Cluster:
         self.network = SimulatedNetwork(self.loop, self.dice)
         self.teller = teller
         self.recorders: list[Recorder] = []
+        self.client_hosts: list[str] = []
         self.machines = {number: self._machine(number, nodes, settings or {}) for number in range(1, nodes + 1)}
 
     def _machine(self, number: int, nodes: int, settings: Mapping[str, str]) -> Machine:
@@ -92,8 +93,12 @@ class Cluster:
             self.dice,
         )
         machine.on_end = lambda why: self.tell(f"node {number} ended: {why}")
-        machine.format(CLUSTER_ID)
+        self.format(machine)
         return machine
+
+    def format(self, machine: Machine) -> None:
+        """Make a new disk ready."""
+        machine.format(CLUSTER_ID)
 
     def tell(self, what: str) -> None:
         """Add a line to the transcript."""
@@ -122,6 +127,7 @@ class Cluster:
     def client(self, name: str, work: Coroutine[Any, Any, Any]) -> Process:
         """Let a client run on a host of its own."""
         process = Process(name)
+        self.client_hosts.append(name)
         self.network.boot(process)
         process.spawn(work)
         return process

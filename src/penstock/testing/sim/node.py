@@ -65,6 +65,11 @@ class _SimulatedNode(Node):
         self._workers = machine.workers  # type: ignore[assignment]
         self._listeners = SimulatedListeners(config, machine.network)
 
+    @property
+    def assembled(self) -> bool:
+        """Whether all parts are there, started or not."""
+        return self._broker is not None
+
 
 class Machine:
     """A host with a disk, on which a node starts, dies and starts again."""
@@ -98,6 +103,11 @@ class Machine:
     @property
     def up(self) -> bool:
         return self.process is not None
+
+    @property
+    def started(self) -> bool:
+        """Whether the node has come so far that it can be looked at."""
+        return self.node is not None and self.node.assembled
 
     @property
     def paused(self) -> bool:

@@ -1,0 +1,180 @@
+"""What happens in one cluster: some seconds of troubles, then peace, and what must be true then."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.testing.history import Place, check
+from penstock.testing.sim.clients.group import Committer
+from penstock.testing.sim.clients.producer import ALL, LEADER, Producer
+from penstock.testing.sim.clients.reader import Reader
+from penstock.testing.sim.clients.transactional import TransactionalProducer
+from penstock.testing.sim.cluster import Cluster, Teller
+from penstock.testing.sim.loop import simulate
+from penstock.testing.sim.promises import Promises
+
+from .cluster_troubles import is_whole, make_trouble, mend
+
+TROUBLED_SECONDS = 10.0
+RECOVERY_SECONDS_MAX = 40.0
+LOOK_SECONDS = 0.02
+PARTITIONS = 2
+PATIENCE_SECONDS = 8.0
+"""After which a client gives up, and its successor goes on."""
+
+
+class Story:
+    """One seed."""
+
+    def __init__(self, seed: int, teller: Teller | None = None) -> None:
+        self.cluster = Cluster(seed, 3, teller=teller)
+        self.promises = Promises()
+        self.places = self.cluster.places("t", PARTITIONS)
+        self.ending = False
+        self.clients: list[Producer | Reader | TransactionalProducer | Committer] = []
+        self.progress: dict[str, int] = {}
+
+    async def live(self) -> None:
+        cluster = self.cluster
+        watch = asyncio.create_task(self._watch())
+        for machine in cluster.machines.values():
+            machine.boot()
+        await self._or_broken(watch, self._events())
+        watch.cancel()
+
+    async def _or_broken(self, watch: asyncio.Task[None], events: object) -> None:
+        """The events to their end, or the first broken promise."""
+        told = asyncio.ensure_future(events)  # type: ignore[call-overload]
+        await asyncio.wait((watch, told), return_when=asyncio.FIRST_COMPLETED)
+        if watch.done():
+            watch.result()
+        await told
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for machine in self.cluster.machines.values():
+                self.promises.look(machine)
+            if self.cluster.loop.failures:
+                raise AssertionError(self.cluster.loop.failures[0])
+
+    async def _events(self) -> None:
+        cluster = self.cluster
+        await cluster.until(lambda: self._all_ready(), 20, "all nodes are ready")
+        await cluster.client("admin", cluster.create_topic("t", PARTITIONS)).tasks[0]
+        cluster.tell("the topic is there")
+        self._start_clients()
+        await asyncio.sleep(1.0)
+        await make_trouble(cluster, cluster.loop.now + TROUBLED_SECONDS)
+        await self._make_peace()
+        await self._judge()
+
+    def _all_ready(self) -> bool:
+        return all(machine.ready for machine in self.cluster.machines.values())
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def _start_clients(self) -> None:
+        cluster = self.cluster
+        for place in self.places:
+            cluster.client(f"producer-{place.partition}", self._produce(place, ALL))
+            for committed in (False, True):
+                name = f"reader-{place.partition}-{'c' if committed else 'u'}"
+                reader = Reader(
+                    cluster.talk(name), place, cluster.recorder(name), committed=committed
+                )
+                self.clients.append(reader)
+                cluster.client(name, reader.run())
+        cluster.client("careless-0", self._produce(self.places[0], LEADER))
+        cluster.client("txn-0", self._transact("txn-0"))
+        committer = Committer(
+            cluster.talk("group-0"), "group-0", self.places[0], cluster.recorder("group-0")
+        )
+        self.clients.append(committer)
+        cluster.client("group-0", committer.run())
+
+    async def _produce(self, place: Place, acks: int) -> None:
+        kind = "producer" if acks == ALL else "careless"
+        life = 0
+        while not self.ending:
+            life += 1
+            name = f"{kind}-{place.partition}.{life}"
+            producer = Producer(
+                self.cluster.talk(name), place, self.cluster.recorder(name), acks=acks, pause_ms=300
+            )
+            self.clients.append(producer)
+            await producer.run(PATIENCE_SECONDS)
+
+    async def _transact(self, transactional_id: str) -> None:
+        life = 0
+        while not self.ending:
+            life += 1
+            name = f"{transactional_id}.{life}"
+            producer = TransactionalProducer(
+                self.cluster.talk(name), transactional_id, self.places, self.cluster.recorder(name)
+            )
+            self.clients.append(producer)
+            await producer.run(PATIENCE_SECONDS)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    async def _make_peace(self) -> None:
+        cluster = self.cluster
+        cluster.tell("peace")
+        cluster.network.heal()
+        cluster.network.weather.reset = 0.0
+        cluster.network.weather.delay_ms_max = 2.0
+        for machine in cluster.machines.values():
+            mend(cluster, machine)
+        until = RECOVERY_SECONDS_MAX
+        await cluster.until(lambda: self._mended(), until, "all nodes are ready")
+        await cluster.until(lambda: is_whole(cluster), until, "all replicas are in sync")
+        cluster.tell("all replicas are in sync")
+        before = self._counts()
+        await cluster.until(
+            lambda: all(self._counts()[kind] > count + 2 for kind, count in before.items()),
+            until,
+            f"every kind of client gets on: {before} {self._counts()}",
+        )
+
+    def _mended(self) -> bool:
+        for machine in self.cluster.machines.values():
+            if not machine.up:
+                machine.boot()  # it was on its way down when peace came
+        return self._all_ready()
+
+    def _counts(self) -> dict[str, int]:
+        counts = dict.fromkeys(("acknowledged", "transactions", "commits"), 0)
+        for client in self.clients:
+            if isinstance(client, Producer):
+                counts["acknowledged"] += client.acknowledged
+            elif isinstance(client, TransactionalProducer):
+                counts["transactions"] += client.committed
+            elif isinstance(client, Committer):
+                counts["commits"] += client.acknowledged
+        return counts
+
+    async def _judge(self) -> None:
+        """Everybody stops, everything is read to its end, and the history is judged."""
+        cluster = self.cluster
+        self.ending = True
+        for client in self.clients:
+            client.stopping = True
+        await asyncio.sleep(PATIENCE_SECONDS + 1)
+        for place in self.places:
+            for committed in (False, True):
+                name = f"last-{place.partition}-{'c' if committed else 'u'}"
+                reader = Reader(
+                    cluster.talk(name), place, cluster.recorder(name), committed=committed
+                )
+                await cluster.client(name, reader.read_to_end()).tasks[0]
+        check(cluster.history)
+        cluster.tell(f"{len(cluster.history)} operations, {self._counts()}")
+
+
+def live(seed: int, teller: Teller | None = None) -> Story:
+    """The whole story of one seed; AssertionError where a promise is broken."""
+    story = Story(seed, teller)
+    asyncio.set_event_loop(story.cluster.loop)
+    simulate(story.live(), story.cluster.loop)
+    return story
