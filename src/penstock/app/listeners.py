@@ -12,7 +12,7 @@ from penstock.server.apis import CONTROLLER_HANDLERS, HANDLERS
 from penstock.server.dispatch import Dispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from penstock.model.config.endpoints import Listener as ListenerConfig
     from penstock.model.config.node import NodeConfig
@@ -28,6 +28,9 @@ class Listeners:
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
         self._all: list[Listener] = []
+
+    def __iter__(self) -> Iterator[Listener]:
+        return iter(self._all)
 
     @property
     def for_clients(self) -> list[Listener]:

@@ -164,6 +164,14 @@ class Cluster:
         }
         meta.write_text(format_properties(values))
 
+    def active_controller(self, seconds_max: float = 30.0) -> int:
+        """The id of the controller that decides now, as the brokers that run tell it."""
+        import asyncio
+
+        return asyncio.run(
+            _find_leader([each for each in self.brokers if each.running], seconds_max)
+        )
+
     # -- together ---------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -211,6 +219,32 @@ class Cluster:
         if problem is not None:
             problem.add_note(self.log[-20_000:])
         self.close()
+
+
+async def _find_leader(brokers: Sequence[Node], seconds_max: float) -> int:
+    import asyncio
+
+    from penstock.net.peer import Peer, PeerLost
+    from penstock.protocol.generated import describe_quorum as made
+
+    topic = made.DescribeQuorumRequestTopicData(
+        topic_name="__cluster_metadata",
+        partitions=[made.DescribeQuorumRequestPartitionData(partition_index=0)],
+    )
+    async with asyncio.timeout(seconds_max):
+        while True:
+            for each in brokers:
+                peer = Peer(HOST, each.port, "cluster")
+                try:
+                    told = await peer.ask(made.DescribeQuorumRequest(topics=[topic]), seconds_max)
+                except PeerLost:
+                    continue
+                finally:
+                    peer.close()
+                if not told.error_code and told.topics[0].partitions[0].leader_id >= 0:
+                    leader: int = told.topics[0].partitions[0].leader_id
+                    return leader
+            await asyncio.sleep(0.1)
 
 
 def settings_of(

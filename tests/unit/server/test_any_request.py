@@ -34,7 +34,7 @@ async def test_random_requests_are_answered_or_refused(tmp_path: Path, seed: int
     async with running_node(tmp_path, directories) as node, asking(port_of(node)) as asker:
         await asker.create("t", 2)
         await asker.create("u", configs={"cleanup.policy": "compact"})
-        service = node._listeners[0].service
+        service = node._listeners.for_clients[0].service
         connection = cast(Connection, FakeConnection())
         closed = 0
         for _ in range(REQUESTS):
