@@ -82,6 +82,37 @@ def test_every_partition_has_distinct_replicas_and_leaders_differ_by_one(
     assert most - least <= 1
 
 
+@given(
+    st.integers(1, 4), st.integers(1, 4), st.integers(1, 200), st.integers(0, 1 << 30), st.data()
+)
+@settings(deadline=None)
+def test_replicas_cover_the_racks_and_load_every_broker_alike(
+    racks: int, brokers_each: int, count: int, start: int, data: st.DataObject
+) -> None:
+    """With racks of one size. What is left over of the last round is all that is uneven."""
+    names = [f"rack-{number}" for number in range(racks) for _ in range(brokers_each)]
+    candidates = brokers(*names)
+    rack = {each.id: each.rack for each in candidates}
+    replicas = data.draw(st.integers(1, len(candidates)))
+    partitions = place(candidates, start, count, replicas, Dice())
+    assert not isinstance(partitions, Refusal)
+    for partition in partitions:
+        assert len({rack[node] for node in partition}) == min(racks, replicas)
+    load = Counter(node for partition in partitions for node in partition)
+    held = [load[each.id] for each in candidates]
+    assert max(held) - min(held) <= 2 * replicas
+
+
+@given(st.integers(3, 8), st.integers(2, 3))
+@settings(deadline=None)
+def test_many_brokers_share_what_a_dead_leader_led(count: int, replicas: int) -> None:
+    partitions = placed(brokers(*[None] * count), 20 * count * (count - 1), replicas)
+    for dead in range(1, count + 1):
+        heirs = Counter(partition[1] for partition in partitions if partition[0] == dead)
+        assert len(heirs) == count - 1
+        assert max(heirs.values()) - min(heirs.values()) <= 1
+
+
 def test_a_broker_with_one_directory_has_no_choice() -> None:
     def broker(*directories: bytes, cordoned: tuple[bytes, ...] | None = None) -> BrokerImage:
         return BrokerImage(1, b"", 1, (), {}, directories=directories, cordoned=cordoned)
