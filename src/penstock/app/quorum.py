@@ -136,6 +136,12 @@ def _settings(config: NodeConfig, cluster_id: str) -> Settings:
         session_timeout_ms=config.get_int("broker.session.timeout.ms"),
         delete_topics=config.get_bool("delete.topic.enable"),
         isr_min_default=config.get_int("min.insync.replicas"),
+        balance_seconds=(
+            config.get_int("leader.imbalance.check.interval.seconds")
+            if config.get_bool("auto.leader.rebalance.enable")
+            else None
+        ),
+        unclean_seconds=config.get_int("unclean.leader.election.interval.ms") / 1000,
         quorum=tuple(voter.node_id for voter in config.quorum_voters),
     )
 

@@ -87,8 +87,6 @@ class Settings(NamedTuple):
     """How often partitions without a leader are looked at, in topics that allow one that lags."""
     quorum: tuple[int, ...] = ()
     """Ids of the voters; each must support a feature level before it is finalized."""
-    replicas_max: int = 32_767
-    """More replicas than the brokers can keep alike are not promised to anybody."""
 
 
 class Context(NamedTuple):

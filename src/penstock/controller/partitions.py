@@ -29,13 +29,6 @@ TOO_MANY = Refusal(
 )
 
 
-NOT_REPLICATED = Refusal(
-    ErrorCode.INVALID_REPLICATION_FACTOR,
-    "Brokers of this release do not copy partitions from each other yet: a second replica would "
-    "never be alike. Ask for a replication factor of 1.",
-)
-
-
 def placed(
     context: Context, start: int, count: int, replicas: int, room: int
 ) -> list[PartitionImage] | Refusal:
@@ -46,8 +39,6 @@ def placed(
     found = place(brokers, start, count, replicas, context.chance)
     if isinstance(found, Refusal):
         return found
-    if replicas > context.settings.replicas_max:
-        return NOT_REPLICATED
     made: dict[tuple[int, ...], PartitionImage] = {}
     partitions = []
     for nodes in found:
@@ -77,8 +68,6 @@ def assigned(
     partitions = []
     for index, nodes in enumerate(assignments, start):
         problem = misassigned(context, nodes, replicas)
-        if problem is None and len(nodes) > context.settings.replicas_max:
-            return NOT_REPLICATED
         if problem is not None:
             return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
         replicas = len(nodes)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from penstock.metadata.cluster import BrokerImage
     from penstock.platform.chance import Chance
 
-REPLICAS_MAX = 32_767
-
 
 class Candidate(NamedTuple):
     """A broker that may take a replica."""

@@ -301,10 +301,3 @@ def test_new_partitions_go_where_the_client_says() -> None:
     assert grow(stage, wanted([9])) == refused
     assert grow(stage, wanted([2])) == {"a": 0}
     assert stage.partition("a", 1).replicas == (2,)
-
-
-def test_more_replicas_than_are_kept_alike_are_refused_however_they_are_asked_for() -> None:
-    stage = Stage(3, replicas_max=1)
-    asked = (topic("a", 2, 2), manual("b", [1, 2], [2, 3]), topic("c", 2, 1))
-    refused = ErrorCode.INVALID_REPLICATION_FACTOR
-    assert [each.error_code for each in stage.create(*asked)] == [refused, refused, 0]
