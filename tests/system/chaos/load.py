@@ -30,21 +30,25 @@ RECENT = 5_000
 
 _IMPOSSIBLE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET))
 """No reader who began at 0 may hear that there is nothing at its offset."""
-_EAGER = {"reconnect.backoff.max.ms": 200, "fetch.wait.max.ms": 100, "auto.offset.reset": "error"}
+_EAGER = {"reconnect.backoff.max.ms": 200, "fetch.wait.max.ms": 100}
 
 
 class Reading:
     """A consumer in a thread of its own, which goes on whatever happens."""
 
-    def __init__(self, name: str, bootstrap: str, isolation: str) -> None:
+    def __init__(self, name: str, bootstrap: str, isolation: str, reset: str) -> None:
         self.name = name
         self.recorder = Recorder(name)
         self.failures: list[str] = []
         self.stopping = threading.Event()
         self.seen: dict[Place, int] = {}
-        self.consumer = RecordingConsumer(
-            {**_EAGER, "bootstrap.servers": bootstrap, "isolation.level": isolation}, self.recorder
-        )
+        config = {
+            **_EAGER,
+            "bootstrap.servers": bootstrap,
+            "isolation.level": isolation,
+            "auto.offset.reset": reset,
+        }
+        self.consumer = RecordingConsumer(config, self.recorder)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -93,7 +97,7 @@ class Watcher(Reading):
     """Reads all partitions from the beginning, and asks how far they are."""
 
     def __init__(self, name: str, bootstrap: str, places: list[Place], isolation: str) -> None:
-        super().__init__(name, bootstrap, isolation)
+        super().__init__(name, bootstrap, isolation, reset="error")
         self._places = places
         self._next = 0
 
@@ -110,7 +114,7 @@ class Member(Reading):
     """A member of a group, which commits its position and asks for it."""
 
     def __init__(self, name: str, bootstrap: str, topic: str) -> None:
-        super().__init__(name, bootstrap, "read_committed")
+        super().__init__(name, bootstrap, "read_committed", reset="earliest")
         self._topic = topic
 
     def begin(self) -> None:
