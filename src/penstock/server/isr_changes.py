@@ -172,7 +172,8 @@ class IsrChanges:
                 continue
             if self._waiting.get(key) == (partition, proposal):
                 del self._waiting[key]
-            log.info("%s: %s is in sync", partition, list(partition.isr))
+            log.debug("%s: %s are in sync", partition, partition.isr)
+        log.info("told the controller who is in sync in %d partitions", len(sent))
         return done
 
 
