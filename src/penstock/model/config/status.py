@@ -17,6 +17,7 @@ _HONOURED_BROKER = frozenset(
         "add.partitions.to.txn.retry.backoff.ms",
         "advertised.listeners",
         "auto.create.topics.enable",
+        "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms",
         "broker.id",
         "broker.rack",
@@ -44,6 +45,7 @@ _HONOURED_BROKER = frozenset(
         "group.max.size",
         "group.min.session.timeout.ms",
         "inter.broker.listener.name",
+        "leader.imbalance.check.interval.seconds",
         "listener.security.protocol.map",
         "listeners",
         "log.cleaner.backoff.ms",
@@ -124,6 +126,8 @@ _HONOURED_BROKER = frozenset(
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
         "transactional.id.expiration.ms",
+        "unclean.leader.election.enable",
+        "unclean.leader.election.interval.ms",
     }
 )
 
@@ -132,7 +136,6 @@ _PLANNED_BROKER = (
     "allow.everyone.",
     "alter.log.dirs.",
     "authorizer.class.name",
-    "auto.leader.rebalance.enable",
     "client.quota.callback.class",
     "config.providers",
     "connection.failed.authentication.",
@@ -148,7 +151,6 @@ _PLANNED_BROKER = (
     "follower.replication.",
     "group.",
     "initial.broker.registration.",
-    "leader.imbalance.",
     "leader.replication.",
     "listener.name.",
     "log.cleaner.enable",
@@ -176,7 +178,6 @@ _PLANNED_BROKER = (
     "telemetry.",
     "transaction.",
     "transactional.",
-    "unclean.leader.election.",
 )
 
 _PLANNED_TOPIC = frozenset(
