@@ -201,6 +201,11 @@ class Following:
         said, self._trouble = self._trouble, reason
         return Wait(reason, 0 if said == reason else level)
 
+    def hold_back(self, until: int) -> None:
+        """Others go first: fetch again at a time."""
+        self.state = State.DELAYED
+        self.due = until
+
     def fail(self) -> None:
         """Fetch no more in this epoch."""
         self.state = State.FAILED

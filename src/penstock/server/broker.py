@@ -22,6 +22,7 @@ from penstock.server.neighbours import Neighbours
 from penstock.server.producer_ids import ProducerIds
 from penstock.server.reconcile import Reconciler, settle
 from penstock.server.replication import Replication
+from penstock.server.throttles import Throttles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,6 +114,7 @@ class Broker:
         self.isr_changes = IsrChanges(self)
         self.log_moves = LogMoves(self)
         self.coordinators = Coordinators(self)
+        self.throttles = Throttles(config)
         self.replication = Replication(self, commits)
         self._reconciler = Reconciler(self, commits)
 
@@ -135,6 +137,7 @@ class Broker:
         """Become what a newly committed image says."""
         self.image = image
         self.neighbours.on_image(image)
+        self.throttles.on_image(image, delta)
         self.isr_changes.on_image(image, delta)
         self._reconciler.apply(image, delta)
         self.coordinators.on_image(image, delta)

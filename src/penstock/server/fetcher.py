@@ -49,6 +49,9 @@ log = logging.getLogger("penstock.server")
 FULL = (errno.ENOSPC, errno.EDQUOT)
 LATEST, EARLIEST = -1, -2
 
+HOLD_BACK_MS = 100
+"""How long a throttled partition that is behind stays out of fetches, once the rate is reached."""
+
 INTERRUPTED_MAX = 500
 """A fetch that waits at the leader is broken off for a newcomer only if its session has at most as
 many partitions: they all have to be named again."""
@@ -67,6 +70,7 @@ class Fetcher:
         self._commits = commits
         self._leader = leader
         self._purpose = f"fetcher-{number}"
+        self._throttle = broker.throttles.follower
         config = broker.config
         self._wait_ms_max = config.get_int("replica.fetch.wait.max.ms")
         self._bytes_min = config.get_int("replica.fetch.min.bytes")
@@ -201,6 +205,8 @@ class Fetcher:
         for key in [key for key in self._delayed if self._members[key].following.is_ready(now)]:
             del self._delayed[key]
             self._changed[key] = None
+        if self._throttle.active and self._throttle.exceeded(now):
+            self._hold_back(now + HOLD_BACK_MS)
         asked: dict[Key, Ask] = {}
         for key in list(self._changed):
             ask = self._ask(key)
@@ -223,6 +229,19 @@ class Fetcher:
             topics=self._topics(named),
             forgotten_topics_data=_forgotten(forgotten),
         )
+
+    def _hold_back(self, until: int) -> None:
+        """Leave those out that are throttled and have to catch up."""
+        for key, (partition, following) in self._members.items():
+            if (
+                following.state is State.FETCHING
+                and not following.in_sync
+                and self._throttle.concerns(partition.topic, partition.index)
+            ):
+                following.hold_back(until)
+                self._changed.pop(key, None)
+                self._left[key] = None
+                self._delayed[key] = None
 
     def _ask(self, key: Key) -> Ask | None:
         member = self._members[key]
@@ -306,6 +325,8 @@ class Fetcher:
                     if first is not None:
                         partition.restart_at(first, now)
                 partition.append_fetched(records, now)
+                if self._throttle.active and self._throttle.concerns(partition.topic, key[1]):
+                    self._throttle.record(len(records), self._broker.clock.monotonic())
             partition.take_marks(data.high_watermark, data.log_start_offset)
         except CorruptBatch as problem:
             # It may be whole the next time: what the leader sent was read while it was written.

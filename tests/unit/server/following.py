@@ -33,6 +33,7 @@ from penstock.replica.partition import Appended, Partition
 from penstock.server.broker import Broker
 from penstock.server.fetch_sessions import FetchPlan, FetchSessions, Wanted
 from penstock.server.replication import Replication
+from penstock.server.throttles import Throttles
 from penstock.storage.flush import GroupCommit
 from penstock.storage.log_config import LogConfig
 from penstock.storage.store import LogStore
@@ -67,7 +68,7 @@ class Host:
 
     async def close(self) -> None:
         await self.commits.drain()
-        self.store.close()
+        self.store.close(clean=False)  # nobody comes back to it: spare the syncs
         self.workers.close()
 
 
@@ -206,6 +207,7 @@ class Follower(Host):
             clock=SystemClock(),
             loop=asyncio.get_running_loop(),
             neighbours=leader,
+            throttles=Throttles(config),
         )
         self.replication = Replication(cast(Broker, self.broker), self.commits)
 

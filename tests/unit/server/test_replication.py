@@ -11,6 +11,7 @@ import pytest
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.fetch import FetchRequest, PartitionData
 from penstock.replica.fetching import State
+from tests.unit.server.asking import batch
 from tests.unit.server.following import Follower, Leader, contents, until
 
 
@@ -88,10 +89,7 @@ async def test_what_another_leader_wrote_is_cut_off_and_copied_anew(
     # The follower led alone for a while, and nobody else heard of it.
     follower.replication.leave(copy)
     copy.lead(2, (2,), (1, 2))
-    copy.append(memoryview(bytearray(contents(source)[0])), 0)
     for _ in range(2):
-        from tests.unit.server.asking import batch
-
         copy.append(memoryview(bytearray(batch(3))), 0)
     source.lead(3, (1,), (1, 2))
     leader.write(7)
@@ -154,8 +152,6 @@ async def test_a_follower_longer_than_a_leader_that_lost_its_log_is_cut(
     leader.lead(5)
     copy = follower.open()
     copy.lead(0, (2,), (1, 2))
-    from tests.unit.server.asking import batch
-
     copy.append(memoryview(bytearray(batch(9))), 0)
     follower.follow(5)
     leader.write(2)
@@ -289,3 +285,45 @@ async def test_a_partition_that_is_left_is_forgotten_and_its_fetcher_ends(
     await asyncio.sleep(0.03)
     assert copy.log.end == 0
     assert len(fetches(leader)) <= asked + 1
+
+
+async def test_a_throttled_partition_that_is_behind_waits_and_others_do_not(
+    leader: Leader, tmp_path: Path
+) -> None:
+    small = {"replica.fetch.max.bytes": "20000"}
+    follower = Follower(tmp_path / "follower", leader, **small)
+    clock = follower.broker.clock = Clock()
+    throttle = follower.broker.throttles.follower
+    throttle.choose("t", ["1:2", "0:7"], 2)
+    throttle.rate_max = 30_000
+    for index in range(2):
+        leader.lead(0, index)
+        for _ in range(40):
+            leader.write(100, index=index)
+        follower.follow(0, index)
+    await until(lambda: follower.partitions[0].high_watermark == 4000)
+    await asyncio.sleep(0.1)
+    held = follower.partitions[1].log
+    assert 30_000 < held.size < 60_000
+    clock.ms += 20_000  # what went by is long past
+    await until(lambda: held.size > 60_000)
+    clock.ms += 20_000
+    await until(lambda: held.end == 4000)
+    throttle.rate_max = 0  # who is in sync is never held back
+    await until(lambda: follower.partitions[1].high_watermark == 4000)
+    leader.write(100, index=1)
+    await until(lambda: held.end == 4100)
+    await follower.close()
+
+
+class Clock:
+    """A clock that somebody sets."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+
+    def monotonic(self) -> int:
+        return self.ms
+
+    def now(self) -> int:
+        return self.ms
