@@ -51,15 +51,14 @@ class ControllerRegistration:
         self._endpoints = endpoints
         self._changed = asyncio.Event()
         self._registered = False
+        self._refused = ErrorCode.NONE
         self._task: asyncio.Task[None] | None = None
 
     def on_image(self, image: MetadataImage, _: MetadataDelta) -> None:
         """A subscriber of the metadata."""
         known = image.cluster.controllers.get(self._node_id)
-        registered = known is not None and known.incarnation == self._incarnation
-        if registered != self._registered:
-            self._registered = registered
-            self._changed.set()
+        self._registered = known is not None and known.incarnation == self._incarnation
+        self._changed.set()
 
     def start(self) -> None:
         """Begin to see to it."""
@@ -74,13 +73,13 @@ class ControllerRegistration:
             self._changed.clear()
             if self._registered:
                 await self._changed.wait()
-            elif await self.register():
-                await asyncio.wait({asyncio.ensure_future(self._changed.wait())}, timeout=1)
-            else:
-                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            await self.register()
+            # Its own record comes with the metadata, soon; if not, it is asked for again.
+            await asyncio.sleep(RETRY_SECONDS)
 
-    async def register(self) -> bool:
-        """Ask once; whether the active controller took it."""
+    async def register(self) -> None:
+        """Ask once for it."""
         request = ControllerRegistrationRequest(
             controller_id=self._node_id,
             incarnation_id=self._incarnation,
@@ -108,8 +107,9 @@ class ControllerRegistration:
             )
         except NotLeader as problem:
             log.debug("this controller is not registered yet: %s", problem)
-            return False
-        if response.error_code:
-            error = ErrorCode(response.error_code)
-            log.warning("this controller is not registered: %s", error.name)
-        return not response.error_code
+            return
+        error = ErrorCode(response.error_code)
+        if error is not self._refused:
+            self._refused = error
+            if error is not ErrorCode.NONE:
+                log.warning("this controller is not registered: %s", error.name)

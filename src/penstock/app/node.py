@@ -2,7 +2,7 @@
 
 Up: directories are locked and addresses taken, the metadata log is read, the logs are recovered,
 and the quorum can be reached. A sole voter leads at once; others wait for an election. The broker
-registers, catches up with the metadata and is unfenced, and only then do clients get in. Down: the
+registers, catches up with the metadata, hosts its part, lets clients in and is unfenced. Down: the
 broker hands over, then the reverse; the marker of a clean shutdown is the last thing written.
 """
 
@@ -122,8 +122,6 @@ class Node:
             await self._start_controller(quorum, broker)
         if self.config.is_broker:
             await self._start_broker(broker, store)
-        for listener in self._listeners.for_clients:
-            await listener.start()
 
     def _open_store(self) -> tuple[LogStore, str]:
         config = self.config
@@ -167,6 +165,18 @@ class Node:
             self._clock,
             self._chance,
             self._workers,
+            self._on_other_cluster,
+        )
+
+    def _on_other_cluster(self) -> None:
+        """Nobody whom this node knows belongs to its cluster: waiting would change nothing."""
+        assert self._store is not None
+        self._fail(
+            CannotStart(
+                f"every other controller belongs to another cluster than {self._store.cluster_id}, "
+                f"which meta.properties in {self.config.log_dirs[0]} names: give this node "
+                "directories and controllers of one cluster"
+            )
         )
 
     def _assemble(self, store: LogStore, cluster_id: str, quorum: Quorum) -> Broker:
@@ -223,13 +233,24 @@ class Node:
         self.controller.subscribe(registration.on_image)
         await registration.register()
         broker.set_aside_strays()  # the metadata is complete now
-        await registration.unfence()
+        if set(broker.image.cluster.brokers) - {broker.node_id}:
+            # Others would come as soon as it is unfenced: it must be ready for them by then.
+            await self._open_for_clients(broker, self._commits)
+            await registration.unfence()
+        else:
+            # Alone it would give up what it leads, only to get it back a moment later.
+            await registration.unfence()
+            await self._open_for_clients(broker, self._commits)
+
+    async def _open_for_clients(self, broker: Broker, commits: GroupCommit) -> None:
         broker.start()
         await broker.settled()
         # What a crash left unsynced is committed before anybody asks for it.
-        await self._commits.drain()
-        self._maintenance = Maintenance(broker, self._commits)
+        await commits.drain()
+        self._maintenance = Maintenance(broker, commits)
         self._maintenance.start()
+        for listener in self._listeners.for_clients:
+            await listener.start()
 
     # -- down ---------------------------------------------------------------------------------
 

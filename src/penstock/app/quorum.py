@@ -27,7 +27,7 @@ from penstock.raft.voters import Voter, static_voters
 from penstock.raft.wire import Envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.metadata.delta import MetadataDelta
     from penstock.metadata.image import MetadataImage
@@ -62,8 +62,12 @@ def open_quorum(
     clock: Clock,
     chance: Chance,
     workers: Workers,
+    on_other_cluster: Callable[[], None],
 ) -> Quorum:
-    """Read the metadata log. `endpoints` are where this node's controller can be reached."""
+    """Read the metadata log. `endpoints` are where this node's controller can be reached.
+
+    `on_other_cluster` is told if all that this node could join turns out to be another cluster.
+    """
     voters = [Voter(voter.node_id) for voter in config.quorum_voters]
     journal = Journal(
         store.context,
@@ -83,6 +87,7 @@ def open_quorum(
         _bootstrap_servers(config),
         chance,
         config.get_int("controller.quorum.request.timeout.ms") / 1000,
+        on_other_cluster,
     )
     raft = RaftDriver(
         journal,
@@ -101,7 +106,7 @@ def open_quorum(
         chance,
         read_bootstrap(store.disk, config.metadata_log_dir),
     )
-    service = QuorumService(raft, envelope, _finder(raft, peers, told), peers.learn)
+    service = QuorumService(raft, envelope, _Finder(raft, peers, told), peers.learn)
     controller.subscribe(_Addresses(peers).on_image)
     return Quorum(controller, peers, service)
 
@@ -144,10 +149,6 @@ def _settings(config: NodeConfig, cluster_id: str) -> Settings:
         unclean_seconds=config.get_int("unclean.leader.election.interval.ms") / 1000,
         quorum=tuple(voter.node_id for voter in config.quorum_voters),
     )
-
-
-def _finder(raft: RaftDriver, peers: QuorumPeers, own: Sequence[Endpoint]) -> _Finder:
-    return _Finder(raft, peers, own)
 
 
 class _Finder:

@@ -7,6 +7,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.placements import misplaced
+from penstock.app.standing import (
+    ADVICE,
+    Verdict,
+    after_heartbeat,
+    after_registration,
+    is_news,
+    is_usurped,
+)
 from penstock.metadata.levels import SUPPORTED
 from penstock.model.config.endpoints import security_number
 from penstock.model.errors import ErrorCode
@@ -36,18 +44,9 @@ RETRY_SECONDS_MAX = 1.0
 LEAVE_RETRY_SECONDS = 0.05
 LEAVE_SECONDS_MAX = 300.0
 """A controller that answers is given Kafka's five minutes to hand everything over."""
+
 SILENCE_SECONDS_MAX = 5.0
 """Where no controller answers, as when the whole cluster stops, nobody is left to hand over to."""
-
-FATAL = {
-    ErrorCode.INCONSISTENT_CLUSTER_ID: "the cluster has another id than this node's directories: "
-    "give the node the directories, or the controllers, of one cluster",
-    ErrorCode.UNSUPPORTED_VERSION: "this release does not support the features that the cluster "
-    "has agreed on: start another release",
-    ErrorCode.INVALID_REGISTRATION: "its log directories cannot be registered: two brokers must "
-    "not have copies of one meta.properties (see directory.id)",
-}
-"""Why a broker that is refused need not try again."""
 
 
 class RegistrationRefused(OSError):
@@ -73,39 +72,44 @@ class Registration:
         self._endpoints = endpoints
         self._directories = directories
         self._on_failure = on_failure
+        self._image = broker.image
+        self._news = asyncio.Event()
+        self._grown = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
         self._stopped = False
-        self._waiting: tuple[int, asyncio.Future[None]] | None = None
         config = broker.config
         self._period = config.get_int("broker.heartbeat.interval.ms") / 1000
         self._session = config.get_int("broker.session.timeout.ms") / 1000
         self._patience = config.get_int("initial.broker.registration.timeout.ms") / 1000
+
+    def on_image(self, image: MetadataImage, _: MetadataDelta) -> None:
+        """A subscriber of the metadata, behind the broker itself."""
+        before, self._image = self._image, image
+        self._grown.set()
+        if is_news(before, image, self._broker.node_id, fenced=self.fenced):
+            self._news.set()
 
     # -- joining ----------------------------------------------------------------------------------
 
     async def register(self) -> None:
         """Take the broker's id under a new epoch, and wait for the metadata that says so."""
         deadline = self._broker.loop.time() + self._patience
-        pause = RETRY_SECONDS
+        pause, told = RETRY_SECONDS, ErrorCode.NONE
         while True:
             error = await self._ask_for_registration(deadline)
-            if error is ErrorCode.NONE:
+            verdict = after_registration(error)
+            if verdict is Verdict.TAKEN:
                 break
-            if error in FATAL:
-                raise RegistrationRefused(self._refusal(error, FATAL[error]))
-            if self._broker.loop.time() + pause >= deadline:
-                advice = "another broker with this node.id is alive: give each one its own"
-                if error is not ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-                    advice = "see the active controller's log"
-                raise RegistrationRefused(self._refusal(error, advice))
-            log.warning("%s", self._refusal(error, "trying again"))
+            refusal = f"the controller does not register broker {self._broker.node_id}: "
+            refusal += f"{error.name}: {ADVICE.get(error, 'see the log of the active controller')}"
+            if verdict is Verdict.NEVER or self._broker.loop.time() + pause >= deadline:
+                raise RegistrationRefused(refusal)
+            if error is not told:
+                told = error
+                log.warning("%s; trying for %g s", refusal, self._patience)
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY_SECONDS_MAX)
         await self._caught_up(self.epoch)
-
-    def _refusal(self, error: ErrorCode, advice: str) -> str:
-        me = f"broker {self._broker.node_id}"
-        return f"the controller does not register {me}: {error.name}; {advice}"
 
     async def _ask_for_registration(self, deadline: float) -> ErrorCode:
         left = max(0.0, deadline - self._broker.loop.time())
@@ -115,7 +119,7 @@ class Registration:
             )
         except NotLeader as problem:
             raise RegistrationRefused(
-                f"{problem}: see that most controllers of controller.quorum.voters (or "
+                f"{problem}; see that most controllers of controller.quorum.voters (or "
                 "controller.quorum.bootstrap.servers) run, and can be reached from here"
             ) from problem
         error = ErrorCode(response.error_code)
@@ -126,9 +130,8 @@ class Registration:
 
     def _request(self) -> BrokerRegistrationRequest:
         broker = self._broker
-        clean_epoch = broker.store.clean_broker_epoch
-        if self.epoch >= 0:
-            clean_epoch = self.epoch  # the same process: it lost nothing
+        # The same process lost nothing since it registered; another one must have noted its epoch.
+        previous = self.epoch if self.epoch >= 0 else broker.store.clean_broker_epoch
         return BrokerRegistrationRequest(
             broker_id=broker.node_id,
             cluster_id=broker.cluster_id,
@@ -152,23 +155,14 @@ class Registration:
             ],
             rack=broker.config.get_str("broker.rack"),
             log_dirs=sorted(self._directories),
-            previous_broker_epoch=-1 if clean_epoch is None else clean_epoch,
+            previous_broker_epoch=-1 if previous is None else previous,
         )
 
     async def _caught_up(self, offset: int) -> None:
         """Wait until this node's image holds what the log says at `offset`."""
-        if self._broker.image.offset >= offset:
-            return
-        future: asyncio.Future[None] = self._broker.loop.create_future()
-        self._waiting = offset, future
-        await future
-
-    def on_image(self, image: MetadataImage, _: MetadataDelta) -> None:
-        """A subscriber of the metadata, behind the broker itself."""
-        if self._waiting is not None and image.offset >= self._waiting[0]:
-            waiting, self._waiting = self._waiting[1], None
-            if not waiting.done():
-                waiting.set_result(None)
+        while self._broker.image.offset < offset:
+            self._grown.clear()
+            await self._grown.wait()
 
     async def unfence(self) -> None:
         """Take part: returns when the controller counts on this broker, and keeps in touch."""
@@ -182,13 +176,13 @@ class Registration:
 
     async def _keep_in_touch(self) -> None:
         while True:
-            await asyncio.sleep(self._period)
+            await _either(self._news, self._period)
             if self._stopped:
                 return
+            self._news.clear()
             try:
                 await self.beat()
             except RegistrationRefused as problem:
-                log.critical("%s", problem)
                 self._on_failure(problem)
                 return
             except Exception:
@@ -198,14 +192,31 @@ class Registration:
     async def beat(self) -> None:
         """Tell the controller that the broker is alive, and what became of its directories."""
         response = await self._send(want_shut_down=False)
-        if response is None or self.fenced:
+        if response is None:
             return
+        error = ErrorCode(response.error_code)
+        image, node_id = self._broker.image, self._broker.node_id
+        verdict = after_heartbeat(error, is_usurped(image, node_id, self.incarnation, self.epoch))
+        if verdict is Verdict.TAKEN:
+            await self._report_placements()
+            return
+        log.warning("heartbeat refused: %s", error.name)
+        if verdict is Verdict.NEVER:
+            raise RegistrationRefused(
+                f"another process has registered as broker {node_id} since this one did: "
+                "give each node an id of its own (node.id)"
+            )
+        if verdict is Verdict.REGISTER:
+            await self.register()
+            self._news.set()  # to be unfenced, and not only when the next heartbeat is due
+
+    async def _report_placements(self) -> None:
         placements = misplaced(self._broker)
         if placements is not None:
             await self._ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, placements)
 
     async def _send(self, *, want_shut_down: bool) -> BrokerHeartbeatResponse | None:
-        """A heartbeat; None where no controller took it."""
+        """The answer to a heartbeat; None where no controller was found."""
         broker = self._broker
         response: BrokerHeartbeatResponse | None = await self._ask(
             ApiKey.BROKER_HEARTBEAT,
@@ -220,31 +231,10 @@ class Registration:
                 ],
             ),
         )
-        if response is None:
-            return None
-        error = ErrorCode(response.error_code)
-        if error is ErrorCode.NONE:
-            self._note(response)
-            return response
-        log.warning("heartbeat refused: %s", error.name)
-        if error in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-            await self._register_anew(error)
-        return None
-
-    def _note(self, response: BrokerHeartbeatResponse) -> None:
-        if response.is_fenced != self.fenced:
+        if response is not None and not response.error_code and response.is_fenced != self.fenced:
             self.fenced = response.is_fenced
             log.info("the controller %s this broker", "fenced" if self.fenced else "unfenced")
-
-    async def _register_anew(self, error: ErrorCode) -> None:
-        """The controller knows this broker no longer, or not by this epoch."""
-        registered = self._broker.image.cluster.brokers.get(self._broker.node_id)
-        if registered is not None and registered.incarnation != self.incarnation:
-            raise RegistrationRefused(
-                f"another process has registered as broker {self._broker.node_id} ({error.name}): "
-                "give each node a node.id of its own"
-            )
-        await self.register()
+        return response
 
     async def _ask(self, api: ApiKey, request: Any) -> Any:
         try:
@@ -261,34 +251,40 @@ class Registration:
         """Hand over what the broker leads; returns when it may stop, or when nobody can tell."""
         if self.epoch < 0 or not self._broker.config.get_bool("controlled.shutdown.enable"):
             return
-        others = [
-            each
-            for each in self._broker.image.cluster.brokers.values()
-            if each.id != self._broker.node_id and not each.fenced
-        ]
+        brokers = self._broker.image.cluster.brokers.values()
+        others = [each for each in brokers if each.id != self._broker.node_id and each.active]
         if not others:
             return  # nobody could take over, and the next start need not undo it
         self.stop()
         log.info("handing over to %d other brokers", len(others))
         loop = self._broker.loop
-        began = heard = loop.time()
-        while loop.time() < min(began + LEAVE_SECONDS_MAX, heard + SILENCE_SECONDS_MAX):
-            left = heard + SILENCE_SECONDS_MAX - loop.time()
+        heard = loop.time()
+        until = heard + LEAVE_SECONDS_MAX
+        while loop.time() < min(until, heard + SILENCE_SECONDS_MAX):
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout_at(heard + SILENCE_SECONDS_MAX):
                     response = await self._send(want_shut_down=True)
-            except (TimeoutError, RegistrationRefused):
+            except TimeoutError:
                 break
             if response is not None:
                 heard = loop.time()
-                if response.should_shut_down:
+                if response.should_shut_down or response.error_code:
                     return
             await asyncio.sleep(LEAVE_RETRY_SECONDS)
         log.warning(
-            "stopping without the controller's leave: partitions are without a leader "
-            "until it misses this broker"
+            "stopping without the controller's leave: what this broker leads has no leader until "
+            "it is missed"
         )
 
     def stop(self) -> None:
         """Fall silent, after a heartbeat that is under way."""
         self._stopped = True
+        self._news.set()
+
+
+async def _either(event: asyncio.Event, seconds_max: float) -> None:
+    try:
+        async with asyncio.timeout(seconds_max):
+            await event.wait()
+    except TimeoutError:
+        pass  # as planned

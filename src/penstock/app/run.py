@@ -7,7 +7,8 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from penstock.app.node import CannotStart, Node
 from penstock.model.config.node import NodeConfig
@@ -57,18 +58,35 @@ async def _serve(config: NodeConfig, formats: bool) -> int:
     try:
         if not formats:
             check_formatted(Disk(), config.metadata_log_dir)
-        await node.start()
+        await _unless(stop, node.start())
     except (CannotStart, DirectoryInUse, OSError, ValueError) as problem:
         print(f"penstock: {_words(problem)}", file=sys.stderr)
         await node.stop(clean=False)
         return EXIT_FAILED
+    if stop.is_set():
+        return await _stopped(node, clean=False)
     # What start-up made lives as long as the node: never look at it again when collecting.
     gc.collect()
     gc.freeze()
     print(f"penstock is ready on {node.address}", flush=True)
     await stop.wait()
+    return await _stopped(node, clean=True)
+
+
+async def _unless(stop: asyncio.Event, starting: Coroutine[Any, Any, None]) -> None:
+    """Start, which may wait long for a quorum, unless it is told to stop before that."""
+    tasks = [asyncio.create_task(starting), asyncio.create_task(stop.wait())]
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    for task in done:
+        task.result()  # what made the start impossible is raised here
+
+
+async def _stopped(node: Node, *, clean: bool) -> int:
     failed = node.failure is not None
-    await node.stop(clean=not failed)
+    await node.stop(clean=clean and not failed)
     if failed:
         print(f"penstock: stopped: {node.failure}", file=sys.stderr)
         return EXIT_FAILED

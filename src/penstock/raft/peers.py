@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE
 from penstock.net.peer import PeerLost
-from penstock.raft.messages import Ask, Fetch, FetchSnapshot, Replica, Reply, SnapshotReply
+from penstock.raft.messages import (
+    Ask,
+    Fetch,
+    FetchSnapshot,
+    Probe,
+    Replica,
+    Reply,
+    SnapshotReply,
+)
 from penstock.raft.wire import FETCH_WAIT_MS, Envelope, reply_of, request_of
 
 if TYPE_CHECKING:
@@ -15,6 +24,8 @@ if TYPE_CHECKING:
 
     from penstock.net.network import Caller, Network
     from penstock.platform.chance import Chance
+
+log = logging.getLogger("penstock.raft")
 
 Address = tuple[str, int]
 
@@ -24,6 +35,9 @@ class Peers(Protocol):
 
     async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
         """Who answered (NO_NODE if anybody was asked), and what."""
+
+    def learn(self, node: int, address: Address) -> None:
+        """A member can be reached here."""
 
     def close(self) -> None: ...
 
@@ -52,6 +66,10 @@ async def fetch_snapshot(
         on_piece()
 
 
+def _ignore() -> None:
+    pass
+
+
 class QuorumPeers:
     """Members behind their controller listeners.
 
@@ -67,9 +85,10 @@ class QuorumPeers:
         bootstrap: Sequence[Address],
         chance: Chance,
         seconds_max: float,
+        on_other_cluster: Callable[[], None] = _ignore,
     ) -> None:
         """`addresses` are the operator's word, and stand; all others are learnt as members tell
-        of them."""
+        of them. `on_other_cluster` is told if every known member turns out to be a stranger."""
         self._envelope = envelope
         self._network = network
         self._configured = dict(addresses)
@@ -77,7 +96,10 @@ class QuorumPeers:
         self._bootstrap = list(bootstrap)
         self._chance = chance
         self._seconds_max = seconds_max
+        self._on_other_cluster = on_other_cluster
         self._open: dict[tuple[Address, bool], Caller] = {}
+        self._strangers: dict[Address, None] = {}
+        self._met = False  # a member of this very cluster
 
     def learn(self, node: int, address: Address) -> None:
         """A member can be reached here, as it says itself, or as the leader says."""
@@ -93,15 +115,36 @@ class QuorumPeers:
         fetching = isinstance(ask, Fetch)
         if fetching:
             patience += FETCH_WAIT_MS / 1000
-        peer = self._peer(self._address_of(to.id), fetching)
+        if isinstance(ask, Probe):
+            # Not where that node is known to be, if it is: where it is said to be.
+            peer = self._peer(ask.voter.endpoints[0][1:3], fetching)
+        else:
+            address = self._address_of(to.id)
+        peer = self._peer(address, fetching)
         response = await peer.ask(request_of(self._envelope, to, ask), patience)
         try:
             reply = reply_of(ask, response)
         except ValueError as problem:
             raise PeerLost(f"node {to.id} answered something else: {problem}") from problem
+        if reply.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._meet_stranger(address)
+        else:
+            self._met = True
+            self._strangers.pop(address, None)
         for each in getattr(response, "node_endpoints", ()):
             self.learn(each.node_id, (each.host, each.port))
         return to.id, reply
+
+    def _meet_stranger(self, address: Address) -> None:
+        """Told once of each; and if nobody else is left, whoever wants to join is told."""
+        if address in self._strangers:
+            return
+        self._strangers[address] = None
+        host, port = address
+        cluster = self._envelope.cluster_id
+        log.error("the controller at %s:%d belongs to another cluster than %s", host, port, cluster)
+        if not self._met and all(each in self._strangers for each in self._everybody()):
+            self._on_other_cluster()
 
     def close(self) -> None:
         for peer in self._open.values():
@@ -114,12 +157,16 @@ class QuorumPeers:
             if address is None:
                 raise PeerLost(f"nobody has told yet where node {node} is")
             return address
-        everybody = {**self._learnt, **self._configured}
-        others = [it for key, it in everybody.items() if key != self._envelope.own.id]
-        known = self._bootstrap + others
+        known = self._everybody()
         if not known:
             raise PeerLost("no other member of the quorum is known")
         return known[self._chance.between(0, len(known) - 1)]
+
+    def _everybody(self) -> list[Address]:
+        """Where somebody may be who can tell who leads; not this node itself."""
+        by_id = {**self._learnt, **self._configured}
+        others = [it for key, it in by_id.items() if key != self._envelope.own.id]
+        return self._bootstrap + others
 
     def _peer(self, address: Address, fetching: bool) -> Caller:
         peer = self._open.get((address, fetching))
@@ -134,6 +181,9 @@ class NoPeers:
 
     async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
         raise PeerLost(f"there is no node {to.id} to be asked: {ask}")
+
+    def learn(self, node: int, address: Address) -> None:
+        pass
 
     def close(self) -> None:
         pass
