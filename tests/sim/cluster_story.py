@@ -10,6 +10,7 @@ from penstock.testing.sim.clients.producer import ALL, LEADER, Producer
 from penstock.testing.sim.clients.reader import Reader
 from penstock.testing.sim.clients.transactional import TransactionalProducer
 from penstock.testing.sim.cluster import Cluster, Teller
+from penstock.testing.sim.logs import heard
 from penstock.testing.sim.loop import simulate
 from penstock.testing.sim.promises import Promises
 
@@ -176,5 +177,7 @@ def live(seed: int, teller: Teller | None = None) -> Story:
     """The whole story of one seed; AssertionError where a promise is broken."""
     story = Story(seed, teller)
     asyncio.set_event_loop(story.cluster.loop)
-    simulate(story.live(), story.cluster.loop)
+    cluster = story.cluster
+    with heard(cluster.loop, cluster.tell if teller is not None else None):
+        simulate(story.live(), cluster.loop)
     return story

@@ -38,12 +38,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """Virtual time, from 0 on, in seconds."""
 
     _ready: Any
-    _scheduled: list[asyncio.TimerHandle]
     _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self._alarms: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._number = 0
         self.events = 0
         """How many callbacks have run."""
         self.network: Connects | None = None
@@ -63,19 +64,30 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._ready.append(handle)
         return handle
 
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """What is due at the same moment happens in the order in which it was asked for."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._number += 1
+        heapq.heappush(self._alarms, (when, self._number, timer))
+        return timer
+
     def _run_once(self) -> None:
         """Do what is due, in its order; if nothing is, let time pass until something will be."""
-        ready, scheduled = self._ready, self._scheduled
+        ready, alarms = self._ready, self._alarms
         if not ready and not self._stopping:
-            while scheduled and scheduled[0]._cancelled:  # type: ignore[attr-defined]
-                heapq.heappop(scheduled)._scheduled = False  # type: ignore[attr-defined]
-            if not scheduled:
+            while alarms and alarms[0][2].cancelled():
+                heapq.heappop(alarms)
+            if not alarms:
                 raise Stuck("nothing is due, and everything waits")
-            self.now = max(self.now, scheduled[0].when())
-        while scheduled and scheduled[0].when() <= self.now:
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False  # type: ignore[attr-defined]
-            ready.append(timer)
+            self.now = max(self.now, alarms[0][0])
+        while alarms and alarms[0][0] <= self.now:
+            ready.append(heapq.heappop(alarms)[2])
         for _ in range(len(ready)):
             handle = ready.popleft()
             if handle._cancelled:

@@ -98,6 +98,7 @@ class Machine:
         self.on_end: Callable[[str], None] = lambda _: None
         """Told when the node ends by itself, and why."""
         self._loop = loop
+        self._stopping = False
         self._graves: list[object] = []
 
     @property
@@ -107,7 +108,7 @@ class Machine:
     @property
     def started(self) -> bool:
         """Whether the node has come so far that it can be looked at."""
-        return self.node is not None and self.node.assembled
+        return self.node is not None and self.node.assembled and not self._stopping
 
     @property
     def paused(self) -> bool:
@@ -127,7 +128,7 @@ class Machine:
     def boot(self) -> None:
         """Start the process; it is ready when it can be."""
         assert self.process is None, f"{self.host} is up"
-        self.ready = False
+        self.ready = self._stopping = False
         self.disk = SimulatedDisk(self.platter, self.clock.now)
         self.process = Process(self.host)
         self.network.boot(self.process)
@@ -179,6 +180,7 @@ class Machine:
                 self.kill(power=False)
 
         self.ready = False
+        self._stopping = True
         return process.spawn(leave())
 
     def pause(self) -> None:

@@ -147,12 +147,16 @@ class _Aborted:
         self._open: dict[int, None] = {}
 
     def has(self, head: BatchHead) -> bool:
-        while self._coming and self._coming[0][0] <= head.base_offset:
-            self._open[self._coming.pop(0)[1]] = None
+        self._come_to(head)
         return bool(head.attributes & TRANSACTIONAL) and head.producer_id in self._open
 
     def end(self, head: BatchHead, batch: bytes) -> None:
         """A marker: what its producer writes behind it belongs to another transaction."""
+        self._come_to(head)
         marker = read_marker(batch, 0, head)
         if marker is not None and not marker.is_commit:
             self._open.pop(head.producer_id, None)
+
+    def _come_to(self, head: BatchHead) -> None:
+        while self._coming and self._coming[0][0] <= head.base_offset:
+            self._open[self._coming.pop(0)[1]] = None
