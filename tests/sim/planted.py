@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.raft.member import LogView
-
 from penstock.model.ids import NO_NODE, Millis
 from penstock.platform.chance import Chance
 from penstock.raft.effects import Commit, Effect, SaveElection, Truncate
 from penstock.raft.election_state import ElectionState
 from penstock.raft.machine import Raft
+from penstock.raft.member import LogView
 from penstock.raft.messages import Ask, Fetch, FetchReply, Position, Replica, Vote, VoteReply
 from penstock.raft.roles import Role
 from penstock.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
@@ -88,21 +87,21 @@ class LooksAroundBeforeItSyncs(Raft):
 class CommitsWithTooFew(Raft):
     """Counts one voter too few."""
 
-    def _advance(self) -> list[Effect]:
+    def _advance(self, now: Millis) -> list[Effect]:
         progress = self.progress
         assert progress is not None
         voters = [copy.end for at, copy in progress.copies.items() if at.id in self.voters.by_id]
         agreed = sorted(voters, reverse=True)[self.voters.majority - 2]
         progress.agreed = lambda: agreed  # type: ignore[method-assign]
-        return super()._advance()
+        return super()._advance(now)
 
 
 class CommitsByCountingAlone(Raft):
     """Takes what most have for committed, though a voter without it could still win."""
 
-    def _advance(self) -> list[Effect]:
+    def _advance(self, now: Millis) -> list[Effect]:
         began, self.epoch_start = self.epoch_start, min(self.epoch_start, 0)
-        effects = super()._advance()
+        effects = super()._advance(now)
         self.epoch_start = began
         return effects
 

@@ -74,13 +74,12 @@ class ImageLoader:
         invariant(records is not None, "a metadata transaction ended that never began")
         return records or []
 
-    def replace(self, records: Sequence[Any], last_offset: int, epoch: int) -> None:
-        """Take a snapshot in the place of everything so far; `publish` then says what differs."""
-        then = MetadataDelta(EMPTY).replay_all(records).apply(last_offset, epoch)
+    def replace(self, then: MetadataImage) -> None:
+        """Take a snapshot's image in the place of everything; `publish` says what differs."""
         self._delta = between(self.image, then)
         self._waiting = None
-        self._offset = last_offset
-        self._epoch = epoch
+        self._offset = then.offset
+        self._epoch = then.epoch
 
     def adopt(self, image: MetadataImage) -> None:
         """Go on from an image that was published by other means: the leader's own decisions."""
@@ -101,3 +100,8 @@ class ImageLoader:
 def whole(image: MetadataImage) -> Published:
     """An image as news to somebody who knows nothing yet."""
     return Published(image, MetadataDelta(EMPTY).replay_all(image.records()))
+
+
+def folded(records: Sequence[Any], last_offset: int, epoch: int) -> MetadataImage:
+    """The image that a snapshot's records make."""
+    return MetadataDelta(EMPTY).replay_all(records).apply(last_offset, epoch)

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.metadata.levels import NO_LEVELS, SUPPORTED
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.model.invariants import invariant
 from penstock.net.peer import PeerTooOld
-from penstock.raft.batches import (
-    BATCH_BYTES_MAX,
-    encode_batch,
-    encode_controls,
-    leader_change,
-)
+from penstock.raft.batches import BATCH_BYTES_MAX, encode_batch, leader_change
 from penstock.raft.effects import (
     AppendFetched,
     AppendLeaderChange,
+    AppendVoters,
     Commit,
+    Conclude,
     Effect,
     SaveElection,
     Send,
@@ -37,11 +32,15 @@ from penstock.raft.member import NEVER
 from penstock.raft.messages import (
     Ask,
     BeginEpoch,
+    Change,
+    ChangeReply,
     EndEpoch,
     EpochReply,
     Fetch,
     FetchReply,
     FetchSnapshot,
+    Probe,
+    ProbeReply,
     Replica,
     Reply,
     SnapshotReply,
@@ -49,23 +48,27 @@ from penstock.raft.messages import (
     VoteReply,
 )
 from penstock.raft.news import News
-from penstock.raft.peers import NoPeers, fetch_snapshot
+from penstock.raft.peers import NoPeers
 from penstock.raft.roles import Role
+from penstock.raft.snapshot_taker import SnapshotTaker
 from penstock.raft.snapshot_writer import SnapshotWriter
-from penstock.raft.snapshots import CorruptSnapshot, Snapshot, decode_snapshot, voter_records
+from penstock.raft.snapshots import voter_records
+from penstock.raft.support import check_supported
+from penstock.raft.syncer import Syncer
 from penstock.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
-from penstock.raft.voters import DYNAMIC_FROM
+from penstock.raft.waiters import Tickets, Waiters
 from penstock.storage.log import CorruptBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock.metadata.cluster import Endpoint
     from penstock.metadata.image import MetadataImage
     from penstock.metadata.loader import Published
     from penstock.platform.chance import Chance
     from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
-    from penstock.raft.journal import Journal
+    from penstock.raft.journal import Journal, Prepared
     from penstock.raft.peers import Peers
     from penstock.raft.progress import ReplicaProgress
     from penstock.raft.voters import Voters
@@ -74,7 +77,7 @@ log = logging.getLogger("penstock.raft")
 
 FAREWELL_SECONDS_MAX = 0.5
 
-R = TypeVar("R", VoteReply, EpochReply, FetchReply)
+R = TypeVar("R")
 
 
 class NotLeader(Exception):
@@ -83,10 +86,6 @@ class NotLeader(Exception):
 
 class ProposalTooLarge(ValueError):
     """More than one batch can carry."""
-
-
-class UnsupportedLevel(ValueError):
-    """The metadata was written for another release."""
 
 
 class QuorumLost(OSError):
@@ -107,9 +106,12 @@ class RaftDriver:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         *,
         directory: bytes = ZERO_UUID,
+        endpoints: Sequence[Endpoint] = (),
+        joins: bool = False,
     ) -> None:
         """`directory` is the id of the disk that the journal lies on. Voters that the log names
-        are known by it: one that came back with an empty disk must not pass for the one it was."""
+        are known by it: one that came back with an empty disk must not pass for the one it was.
+        `endpoints` are where a controller listens; with `joins` it asks for a vote by itself."""
         self.journal = journal
         self.node_id = node_id
         self._clock = clock
@@ -120,17 +122,22 @@ class RaftDriver:
         self._machine = Raft(
             self.own, journal.voters, journal.read_election(), journal.view, timeouts
         )
+        self._machine.voters_at = journal.voters_offset
+        self._machine.endpoints = tuple(endpoints)
+        self._machine.joins = joins
         self._on_commit: Callable[[int], None] = _ignore
         self._on_failure: Callable[[BaseException], None] = _ignore
         self.on_leadership: Callable[[bool], None] = _ignore
         """Told when this node has begun to lead, its epoch's first record being committed, and
         when it leads no longer."""
         self._active = False
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._syncing: asyncio.Future[int] | None = None
+        self._waiters = Waiters()
+        self._tickets = Tickets()
+        self._syncer = Syncer(journal.log, workers, self._on_synced, self._fail)
         self._failure: BaseException | None = None
         self._closed = False
         self._snapshots = SnapshotWriter(journal, clock, workers)
+        self._taker = SnapshotTaker(journal, self._peers, workers)
         self._alarm: asyncio.TimerHandle | None = None
         self._talking: set[asyncio.Task[None]] = set()
         self._news = News()
@@ -178,13 +185,7 @@ class RaftDriver:
         UnsupportedLevel if the cluster has agreed on something that this release cannot do.
         """
         published = self.journal.loader.publish()
-        for name, level in published.image.features.levels.items():
-            span = SUPPORTED.get(name, NO_LEVELS)
-            if not span.holds(level):
-                raise UnsupportedLevel(
-                    f"{self.journal.directory} needs {name} {level}, and this release supports "
-                    f"{span.first} to {span.last}: start the release that wrote it"
-                )
+        check_supported(self.journal.directory, published.image.features.levels)
         return published
 
     async def start(
@@ -199,18 +200,22 @@ class RaftDriver:
         """
         self._on_commit = on_commit
         self._on_failure = on_failure or _ignore
+        self._meet_voters()
         self._step(self._machine.start(self._clock.monotonic(), self._chance))
         if self.leading:
             await self.committed(self.next_offset)
 
     async def close(self) -> None:
         """Finish what is under way; nothing is proposed afterwards."""
-        while under_way := [f for f in (self._syncing, self._snapshots.writing) if f is not None]:
+        while under_way := [
+            f for f in (self._syncer.under_way, self._snapshots.writing) if f is not None
+        ]:
             await asyncio.wait(under_way)
             await asyncio.sleep(0)  # their callbacks may have started another
         before = set(self._talking)
         self._guarded(lambda: self._machine.stop(self._clock.monotonic()))
         self._closed = True
+        self._tickets.give_up(QuorumLost("closed"))
         if self._alarm is not None:
             self._alarm.cancel()
         if farewells := self._talking - before:
@@ -238,13 +243,13 @@ class RaftDriver:
 
     def committed(self, end: int) -> asyncio.Future[None]:
         """Done when everything below `end` is committed."""
+        if self._failure is None and end > self.high_watermark:
+            return self._waiters.add(end)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
             future.set_exception(QuorumLost(str(self._failure)))
-        elif end <= self.high_watermark:
-            future.set_result(None)
         else:
-            self._waiting.append((end, future))
+            future.set_result(None)
         return future
 
     def _append(self, data: bytes, now: int) -> None:
@@ -253,31 +258,14 @@ class RaftDriver:
         journal.log.append_batches(data, now)
         invariant(journal.log.end > before, "the metadata log did not take its own batch")
         journal.timestamp = now
-        self._snapshots.bytes_since += len(data)
+        self._appended(len(data))
+
+    def _appended(self, size: int) -> None:
+        self._snapshots.bytes_since += size
         self._news.tell()
-        self._sync()
+        self._syncer.sync()
 
-    # -- syncing ----------------------------------------------------------------------------------
-
-    def _sync(self) -> None:
-        if self._syncing is None and self._failure is None:
-            cuts = self.journal.log.truncations
-            self._syncing = self._workers.submit(self.journal.log.sync)
-            self._syncing.add_done_callback(lambda done: self._on_synced(done, cuts))
-
-    def _on_synced(self, done: asyncio.Future[int], cuts: int) -> None:
-        self._syncing = None
-        failure = done.exception()
-        if failure is not None:
-            # A sync that failed may have dropped the pages: trying again would tell lies.
-            self._fail(failure)
-            return
-        end = done.result()
-        if cuts != self.journal.log.truncations:
-            self._sync()  # what it made durable may be gone, and other records in its place
-            return
-        if end < self.journal.log.end:
-            self._sync()
+    def _on_synced(self, end: int) -> None:
         self._guarded(lambda: self._machine.synced(end, self._clock.monotonic()))
 
     def _fail(self, failure: BaseException) -> None:
@@ -285,18 +273,12 @@ class RaftDriver:
             return
         log.critical("the metadata log in %s failed: %s", self.journal.directory, failure)
         self._failure = failure
-        self._give_up(QuorumLost(str(failure)))
+        self._waiters.give_up(QuorumLost(str(failure)))
+        self._tickets.give_up(QuorumLost(str(failure)))
         if self._alarm is not None:
             self._alarm.cancel()
         self._news.tell()
         self._on_failure(failure)
-
-    def _give_up(self, problem: Exception) -> None:
-        """Tell those who wait for a commit that they wait in vain, or that nobody knows."""
-        while self._waiting:
-            _, future = self._waiting.popleft()
-            if not future.done():
-                future.set_exception(problem)
 
     # -- effects ----------------------------------------------------------------------------------
 
@@ -305,9 +287,9 @@ class RaftDriver:
         for effect in effects:
             self._carry_out(effect)
         leads = self._machine.role is Role.LEADER
-        if not leads and self._waiting:
-            self._give_up(NotLeader(f"node {self.node_id} leads no longer"))
-        active = leads and self._machine.high_watermark > self._machine.epoch_start >= 0
+        if not leads:
+            self._waiters.give_up(NotLeader(f"node {self.node_id} leads no longer"))
+        active = self._machine.established
         if active != self._active:
             self._active = active
             self.on_leadership(active)
@@ -329,8 +311,12 @@ class RaftDriver:
         elif isinstance(effect, Truncate):
             log.warning("going back to offset %d, as the leader's log says", effect.end)
             self.journal.truncate(effect.end, self._clock.now())
-            self._machine.set_voters(self.journal.voters)
+            self._voters_changed()
             self._step(self._machine.log_replaced())
+        elif isinstance(effect, AppendVoters):
+            self._append_voters(effect)
+        elif isinstance(effect, Conclude):
+            self._tickets.conclude(effect.ticket, effect.reply)
         else:
             self._take_snapshot(effect)
 
@@ -341,10 +327,9 @@ class RaftDriver:
             self.journal.append_fetched(records, self.epoch, self._clock.now())
         except CorruptBatch as problem:
             log.error("the leader's batches are damaged: %s", problem)
-        self._machine.set_voters(self.journal.voters)
+        self._voters_changed()
         if self.journal.log.end > before:
-            self._snapshots.bytes_since += len(records)
-            self._sync()
+            self._appended(len(records))
         else:
             self._step(self._machine.refetch(self._clock.monotonic(), self._chance))
 
@@ -356,28 +341,83 @@ class RaftDriver:
     async def _install(self, effect: TakeSnapshot) -> None:
         """Take a leader's snapshot, unless something else came meanwhile."""
         before = (self.epoch, self._machine.position)
+        ask = FetchSnapshot(self.epoch, self.own, effect.snapshot, 0)
         try:
-            data = await fetch_snapshot(
-                self._peers,
-                FetchSnapshot(self.epoch, self.own, effect.snapshot, 0),
+            prepared = await self._taker.take(
+                ask,
                 effect.leader,
                 lambda: self._machine.snapshot_grows(self._clock.monotonic()),
             )
-            snapshot = decode_snapshot(data)
-        except (OSError, CorruptSnapshot) as problem:
-            log.warning("snapshot %s of node %d: %s", effect.snapshot.name, effect.leader, problem)
-        else:
-            if before == (self.epoch, self._machine.position):
-                self._guarded(lambda: self._begin_behind(effect, snapshot, data))
+        except (OSError, ValueError) as problem:
+            self._fail(problem)
+            return
+        if prepared is not None:
+            if before == (self.epoch, self._machine.position) and not self._closed:
+                self._guarded(lambda: self._begin_behind(effect, prepared))
                 return
+            self.journal.discard(prepared)
         self._guarded(lambda: self._machine.refetch(self._clock.monotonic(), self._chance))
 
-    def _begin_behind(self, effect: TakeSnapshot, snapshot: Snapshot, data: bytes) -> list[Effect]:
+    def _begin_behind(self, effect: TakeSnapshot, prepared: Prepared) -> list[Effect]:
         """From here on a fault of the disk is one of the log's: it may be half replaced."""
-        self.journal.install(effect.snapshot, snapshot, data, self._clock.now())
+        self.journal.install(prepared, self._clock.now())
         log.info("took snapshot %s from node %d", effect.snapshot.name, effect.leader)
-        self._machine.set_voters(self.journal.voters)
+        self._voters_changed()
         return self._machine.log_replaced()
+
+    # -- voters -----------------------------------------------------------------------------------
+
+    async def change_voters(self, ask: Change) -> ChangeReply:
+        """The answer to who wants other voters: when it is done, or why it cannot be."""
+        return await self._changed(
+            lambda ticket: self._machine.on_change(ask, ticket, self._clock.monotonic())
+        )
+
+    async def upgrade_kraft_version(self, level: int, *, only_check: bool = False) -> ChangeReply:
+        """Let the log, and no longer every node's configuration, say who votes.
+
+        Done when it is committed; INVALID_UPDATE_VERSION with the reason if it cannot be.
+        """
+        now = self._clock.monotonic()
+        return await self._changed(
+            lambda ticket: self._machine.upgrade(level, ticket, now, only_check=only_check)
+        )
+
+    async def _changed(
+        self, step: Callable[[int], tuple[ChangeReply | None, list[Effect]]]
+    ) -> ChangeReply:
+        ticket, concluded = self._tickets.take()
+        reply: ChangeReply | None = self._answered(lambda: step(ticket))
+        if reply is None:
+            return await concluded
+        self._tickets.forget(ticket)
+        return reply
+
+    def _append_voters(self, effect: AppendVoters) -> None:
+        """They count from now on, committed or not."""
+        voters, now = effect.voters, self._clock.now()
+        messages = voter_records(voters)
+        if voters.kraft_version == self.voters.kraft_version:
+            messages = messages[1:]
+        size = len(self.journal.append_controls(messages, self.epoch, now))
+        log.info("from offset %d on, %s vote", self.journal.voters_offset, voters.ids)
+        self._voters_changed()
+        self._appended(size)
+
+    def _voters_changed(self) -> None:
+        journal, machine = self.journal, self._machine
+        if journal.voters is not machine.voters or journal.voters_offset != machine.voters_at:
+            now = self._clock.monotonic()
+            effects = machine.set_voters(journal.voters, journal.voters_offset, now)
+            self._meet_voters()
+            self._step(effects)
+
+    def _meet_voters(self) -> None:
+        """Where the log names the voters, it says where they listen."""
+        for voter in self.voters.by_id.values():
+            if voter.endpoints and voter.id != self.node_id:
+                first = voter.endpoints[0]
+                self._peers.learn(voter.id, (first.host, first.port))
 
     def _plan(self) -> None:
         if self._alarm is not None:
@@ -441,6 +481,10 @@ class RaftDriver:
             return machine.on_vote_reply(sender, ask, reply, now, chance)
         if isinstance(ask, Fetch) and isinstance(reply, FetchReply):
             return machine.on_fetch_reply(sender, ask, reply, now, chance)
+        if isinstance(ask, Probe) and isinstance(reply, ProbeReply):
+            return machine.on_probe_reply(ask, reply, now)
+        if isinstance(ask, Change) and isinstance(reply, ChangeReply):
+            return machine.on_change_reply(ask, reply, now, chance)
         invariant(isinstance(reply, EpochReply), f"a {type(reply).__name__} to {ask}")
         assert isinstance(reply, EpochReply)
         return machine.on_epoch_reply(reply, now, chance)
@@ -511,23 +555,21 @@ class RaftDriver:
 
     def _begin_epoch(self, effect: AppendLeaderChange) -> None:
         now = self._clock.now()
-        log_end = self.journal.log.end
+        start = self.journal.log.end
         messages: list[tuple[int, Any]] = [leader_change(self.node_id, self.voters, effect.granted)]
-        if log_end == 0 and self.voters.kraft_version >= DYNAMIC_FROM:
-            # The voters came with the formatted directory: now they become part of the log.
-            messages += voter_records(self.voters)
-        self._machine.epoch_began(log_end)
-        self._append(encode_controls(messages, log_end, effect.epoch, now), now)
+        unwritten = self._machine.unwritten_voters
+        if unwritten is not None:
+            messages += voter_records(unwritten)
+        self._machine.epoch_began(start)
+        size = len(self.journal.append_controls(messages, effect.epoch, now))
+        self._voters_changed()
+        self._appended(size)
 
     def _release(self, high_watermark: int) -> None:
         self.caught_up_at = self._clock.now()
         self.journal.log.high_watermark = high_watermark
         self._on_commit(high_watermark)
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= high_watermark:
-            _, future = waiting.popleft()
-            if not future.done():
-                future.set_result(None)
+        self._waiters.release(high_watermark)
         self._news.tell()
 
     # -- snapshots --------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.raft.election_state import ElectionState
-from penstock.raft.messages import Ask
+from penstock.raft.messages import Ask, ChangeReply
 from penstock.raft.snapshots import SnapshotId
+from penstock.raft.voters import Voters
 
 
 class SaveElection(NamedTuple):
@@ -58,4 +59,27 @@ class Commit(NamedTuple):
     high_watermark: int
 
 
-Effect = SaveElection | AppendLeaderChange | AppendFetched | Truncate | TakeSnapshot | Send | Commit
+class AppendVoters(NamedTuple):
+    """Write down who votes from now on, and tell the machine where it stands (`set_voters`)."""
+
+    voters: Voters
+
+
+class Conclude(NamedTuple):
+    """Answer whoever asked for a change of the voters."""
+
+    ticket: int
+    reply: ChangeReply
+
+
+Effect = (
+    SaveElection
+    | AppendLeaderChange
+    | AppendFetched
+    | AppendVoters
+    | Truncate
+    | TakeSnapshot
+    | Send
+    | Commit
+    | Conclude
+)

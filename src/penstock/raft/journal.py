@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.metadata.loader import ImageLoader
+from penstock.metadata.levels import KRAFT_VERSION
+from penstock.metadata.loader import ImageLoader, folded
 from penstock.model.ids import METADATA_TOPIC_ID, TopicPartition, uuid_text
 from penstock.raft import election_state
-from penstock.raft.batches import decode_controls, decode_records
+from penstock.raft.batches import decode_controls, decode_records, encode_controls
 from penstock.raft.damage import Guard
 from penstock.raft.election_state import ElectionState
 from penstock.raft.format import METADATA_DIRECTORY
 from penstock.raft.messages import Position
 from penstock.raft.snapshots import (
+    PART,
     CorruptSnapshot,
     Snapshot,
     SnapshotId,
     decode_snapshot,
     list_snapshots,
     remove_unfinished,
-    write_snapshot,
 )
+from penstock.raft.support import check_supported
 from penstock.raft.voters import DYNAMIC_FROM, Voters, voters_of
 from penstock.records import control
 from penstock.records.batch import CONTROL, HEAD_SIZE, PREFIX_SIZE, read_head
@@ -32,8 +34,9 @@ from penstock.storage.log import CorruptBatch
 from penstock.storage.recovery import load_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from penstock.metadata.image import MetadataImage
     from penstock.metadata.loader import Published
     from penstock.raft.settings import MetadataLogSettings
     from penstock.records.batch import BatchHead
@@ -46,6 +49,15 @@ PARTITION = TopicPartition(names.METADATA_TOPIC, 0)
 
 class UnreadableRecord(ValueError):
     """A whole batch that this release does not understand. Skipping it would be guessing."""
+
+
+class Prepared(NamedTuple):
+    """A leader's snapshot, read, folded and on disk: all but in its place."""
+
+    id: SnapshotId
+    image: MetadataImage
+    timestamp: int
+    voters: Voters | None
 
 
 class JournalView:
@@ -211,13 +223,20 @@ class Journal:
         self.timestamp = max(self.timestamp, head.max_timestamp)
         if not head.attributes & CONTROL:
             return
-        version = self.voters.kraft_version
+        version, named = self.voters.kraft_version, None
         for kind, message in decode_controls(head, data):
             if kind == control.KRAFT_VERSION:
                 version = message.kraft_version
+                check_supported(self.directory, {KRAFT_VERSION: version})
             elif kind == control.KRAFT_VOTERS:
-                voters = voters_of(message, max(version, DYNAMIC_FROM))
-                self._voters_since.append((head.base_offset, voters))
+                named = message
+        if named is not None:
+            voters = voters_of(named, max(version, DYNAMIC_FROM))
+        elif version != self.voters.kraft_version:
+            voters = self.voters._replace(kraft_version=version)
+        else:
+            return
+        self._voters_since.append((head.base_offset, voters))
 
     def _replay(self, head: BatchHead, data: bytes | memoryview) -> None:
         last = head.base_offset + head.last_offset_delta
@@ -234,6 +253,11 @@ class Journal:
         """Who votes, by the end of the log."""
         return self._voters_since[-1][1]
 
+    @property
+    def voters_offset(self) -> int:
+        """Where the log names them; -1 if it does not."""
+        return self._voters_since[-1][0]
+
     def voters_at(self, offset: int) -> Voters:
         """Who votes by the record at `offset`: a later one may name others, and never count."""
         return next(voters for since, voters in reversed(self._voters_since) if since <= offset)
@@ -244,7 +268,28 @@ class Journal:
         """Fold what is committed and not folded yet, up to `end`."""
         for head, data in self.log.batches(self.loader.offset + 1, end):
             self._replay(head, data)
-        return self.loader.publish()
+        return self.publish()
+
+    def publish(self) -> Published:
+        """What was folded; UnsupportedLevel if the cluster agreed on what nobody here knows."""
+        before = self.loader.image.features
+        published = self.loader.publish()
+        if published.image.features is not before:
+            check_supported(self.directory, published.image.features.levels)
+        return published
+
+    # -- leading ----------------------------------------------------------------------------------
+
+    def append_controls(self, messages: Sequence[tuple[int, Any]], epoch: int, now: int) -> bytes:
+        """Append records of the quorum's own, in one batch; answers its bytes."""
+        before = self.log.end
+        data = encode_controls(messages, before, epoch, now)
+        self.log.append_batches(data, now)
+        for head, kept in self.log.batches(before):
+            self._note(head, kept)
+        return data
+
+    # -- copying ----------------------------------------------------------------------------------
 
     def append_fetched(self, data: bytes, epoch: int, now: int) -> None:
         """Append what the leader of `epoch` sent.
@@ -288,17 +333,42 @@ class Journal:
         finally:
             file.close()
 
-    def install(self, snapshot_id: SnapshotId, snapshot: Snapshot, data: bytes, now: int) -> None:
-        """Begin anew behind a leader's snapshot, of which `data` are the bytes."""
-        write_snapshot(self.disk, self.directory, snapshot_id, data)
+    def prepare(self, snapshot_id: SnapshotId, data: bytes) -> Prepared:
+        """Read a leader's snapshot and write it down, under another name. Call it in a worker.
+
+        CorruptSnapshot if it is cut or rotten, UnsupportedLevel if this release cannot read it.
+        """
+        snapshot = decode_snapshot(data)
+        image = folded(snapshot.records, snapshot_id.end - 1, snapshot_id.epoch)
+        check_supported(snapshot_id.name, image.features.levels)
+        if snapshot.voters is not None:
+            version = snapshot.voters.kraft_version
+            check_supported(snapshot_id.name, {KRAFT_VERSION: version})
+        self.disk.write_atomic(self._part_of(snapshot_id), data)
+        return Prepared(snapshot_id, image, snapshot.timestamp, snapshot.voters)
+
+    def install(self, prepared: Prepared, now: int) -> None:
+        """Begin anew behind a leader's snapshot."""
+        snapshot_id = prepared.id
+        self.disk.rename(self._part_of(snapshot_id), os.path.join(self.directory, snapshot_id.name))
+        self.disk.sync_directory(self.directory)
         self.log.truncate_all(snapshot_id.end, now)
         self.log.sync()
         self.snapshot_id, self.start_epoch = snapshot_id, snapshot_id.epoch
-        self.timestamp = snapshot.timestamp
+        self.timestamp = prepared.timestamp
         configured = self._voters_since[0]
-        named = [] if snapshot.voters is None else [(snapshot_id.end - 1, snapshot.voters)]
+        named = [] if prepared.voters is None else [(snapshot_id.end - 1, prepared.voters)]
         self._voters_since = [configured, *named]
-        self.loader.replace(snapshot.records, snapshot_id.end - 1, snapshot_id.epoch)
+        self.loader.replace(prepared.image)
+
+    def discard(self, prepared: Prepared) -> None:
+        """Something else came meanwhile: the snapshot is not needed."""
+        path = self._part_of(prepared.id)
+        if self.disk.exists(path):
+            self.disk.remove(path)
+
+    def _part_of(self, snapshot_id: SnapshotId) -> str:
+        return os.path.join(self.directory, snapshot_id.name + PART)
 
     def _epoch_before(self, start: int) -> int:
         """The epoch of the record before the log's start, by the snapshot that ends there."""

@@ -5,9 +5,23 @@ from __future__ import annotations
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE, Millis
 from penstock.model.invariants import invariant
-from penstock.raft.effects import AppendLeaderChange, Commit, Effect, SaveElection, Send
+from penstock.raft.effects import (
+    AppendLeaderChange,
+    Commit,
+    Conclude,
+    Effect,
+    SaveElection,
+    Send,
+)
 from penstock.raft.member import NEVER, Member
-from penstock.raft.messages import BeginEpoch, EndEpoch, Fetch, FetchReply, Position
+from penstock.raft.messages import (
+    BeginEpoch,
+    ChangeReply,
+    EndEpoch,
+    Fetch,
+    FetchReply,
+    Position,
+)
 from penstock.raft.progress import Progress
 from penstock.raft.roles import Event, Role
 
@@ -22,6 +36,7 @@ class Leadership(Member):
         self._defeats = 0
         self.epoch_start = -1
         self.progress = Progress(self.node, self.voters, now)
+        self.told = {}
         self._role_due = self._fetch_due = NEVER
         granted = tuple(sorted(self._ballot.granted))
         begun: list[Effect] = [
@@ -60,10 +75,9 @@ class Leadership(Member):
         end = EndEpoch(self.epoch, self.node, self.progress.successors())
         self._become(event)
         self.leader = NO_NODE
-        self.progress = None
         self._ask_due = NEVER
         self._role_due = Millis(now + 2 * self.timeouts.election)
-        return [Send(voter, end) for voter in self._others()]
+        return [*self._cease(), *(Send(voter, end) for voter in self._others())]
 
     def on_fetch(self, ask: Fetch, now: Millis) -> tuple[FetchReply, list[Effect]]:
         """A replica wants what follows its log.
@@ -89,7 +103,7 @@ class Leadership(Member):
             return reply._replace(diverging=parted), []
         if ask.replica.id != NO_NODE:  # a consumer that looks around copies nothing
             self.progress.fetched(ask.replica, ask.log.end, self.log.end, now)
-        effects = self._advance()
+        effects = self._advance(now)
         return reply._replace(high_watermark=self.high_watermark), effects
 
     def refuse(self, epoch: int) -> ErrorCode:
@@ -109,7 +123,7 @@ class Leadership(Member):
         known = self.log.end_of(other.epoch)
         return None if known.epoch == other.epoch and other.end <= known.end else known
 
-    def _advance(self) -> list[Effect]:
+    def _advance(self, now: Millis) -> list[Effect]:
         assert self.progress is not None
         agreed = self.progress.agreed()
         # Counting replicas of an older epoch's records proves nothing: a voter without them
@@ -117,4 +131,20 @@ class Leadership(Member):
         if self.epoch_start < 0 or agreed <= self.epoch_start or agreed <= self.high_watermark:
             return []
         self.high_watermark = agreed
-        return [Commit(agreed)]
+        return [Commit(agreed), *self._settle_change(now)]
+
+    @property
+    def established(self) -> bool:
+        """Whether a record of this leader's own epoch is committed: no other's can be by now."""
+        return self.role is Role.LEADER and self.high_watermark > self.epoch_start >= 0
+
+    def _settle_change(self, now: Millis) -> list[Effect]:
+        """Answer for a change of the voters that is committed, and go if this node is not among
+        them: until then it had to lead, or nobody could have committed that it must not."""
+        if self.voters_at >= self.high_watermark:
+            return []
+        effects: list[Effect] = []
+        if self.change is not None and 0 <= self.change.at < self.high_watermark:
+            effects.append(Conclude(self.change.ticket, ChangeReply(self.epoch, self.leader)))
+            self.change = None
+        return effects if self.is_voter else effects + self._resign(Event.REMOVED, now)

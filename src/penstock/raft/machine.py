@@ -11,18 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.ids import Millis
+from penstock.raft.changes import Changes
 from penstock.raft.effects import Effect
 from penstock.raft.elections import Elections
-from penstock.raft.following import Following
-from penstock.raft.leadership import Leadership
-from penstock.raft.messages import Ask, Vote
+from penstock.raft.joining import Joining
+from penstock.raft.messages import Ask, Probe, Vote
 from penstock.raft.roles import Event, Role
 
 if TYPE_CHECKING:
     from penstock.platform.chance import Chance
 
 
-class Raft(Elections, Leadership, Following):
+class Raft(Elections, Changes, Joining):
     """One node's part in the quorum: as a voter, or as an observer that only copies."""
 
     def start(self, now: Millis, chance: Chance) -> list[Effect]:
@@ -46,7 +46,9 @@ class Raft(Elections, Leadership, Following):
             effects += self._announce(now) if self.role is Role.LEADER else self._ask_again()
         if now >= self._fetch_due:
             effects += self._fetch()
-        return effects
+        if now >= self._introduce_due:
+            effects += self._introduce(now)
+        return effects + self._expire_change(now)
 
     def _on_role_due(self, now: Millis, chance: Chance) -> list[Effect]:
         if self.role is Role.LEADER:
@@ -65,12 +67,14 @@ class Raft(Elections, Leadership, Following):
         self._synced_end = end
         if self.role is Role.LEADER and self.progress is not None:
             self.progress.fetched(self.own, end, self.log.end, now)
-            return self._advance()
+            return self._advance(now)
         return self._fetch() if self.role in (Role.FOLLOWER, Role.UNATTACHED) else []
 
     def lost(self, to: int, ask: Ask, now: Millis, chance: Chance) -> list[Effect]:
         """A node could not be asked, or did not answer."""
         if ask is self._fetch_asked:
             return self.refetch(now, chance)
+        if isinstance(ask, Probe):
+            return self.probe_lost(ask)
         # A leader tells again by itself, and who resigned is missed soon enough.
         return self._vote_lost(to, ask, now, chance) if isinstance(ask, Vote) else []

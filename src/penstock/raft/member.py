@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE, Millis
 from penstock.model.invariants import invariant
 from penstock.raft.ballot import Ballot
-from penstock.raft.effects import Effect, SaveElection
+from penstock.raft.effects import Conclude, Effect, SaveElection
 from penstock.raft.election_state import ElectionState
-from penstock.raft.messages import Fetch, Position, Replica
+from penstock.raft.messages import AddVoter, ChangeReply, Fetch, Position, Replica
 from penstock.raft.progress import Progress
 from penstock.raft.roles import NEXT, Event, Role
 from penstock.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
+from penstock.raft.voters import Voter
 
 if TYPE_CHECKING:
+    from penstock.metadata.cluster import Endpoint
     from penstock.platform.chance import Chance
     from penstock.raft.snapshots import SnapshotId
     from penstock.raft.voters import Voters
@@ -52,6 +55,18 @@ class LogView(Protocol):
         """The largest epoch here that is not above `epoch`, and where it ends."""
 
 
+class PendingChange(NamedTuple):
+    """A change of the voters that somebody waits for."""
+
+    ticket: int
+    due: Millis
+    """When whoever waits is told to ask again."""
+    candidate: AddVoter | None = None
+    """Who shall vote and is being asked whether it can."""
+    at: int = -1
+    """Where the log names the new voters."""
+
+
 class Member:
     """State that every role shares, and how epochs move it on."""
 
@@ -66,6 +81,12 @@ class Member:
         self.own = own
         self.node = own.id
         self.voters = voters
+        self.voters_at = -1
+        """Where the log names them; -1 if the configuration does, or formatting did."""
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """Where this node listens for the others; none if it never votes."""
+        self.joins = False
+        """Whether this node asks for a vote by itself (controller.quorum.auto.join.enable)."""
         self.log = log
         self.timeouts = timeouts
         self.epoch = max(stored.epoch, log.last_epoch, 0)
@@ -94,11 +115,18 @@ class Member:
         self._fetch_due = NEVER
         self._fetch_asked: Fetch | None = None  # the newest: answers to others are only heard
         self._ask_due = NEVER  # to tell, or to ask, voters again who did not answer
+        self._introduce_due = NEVER  # to see whether the leader knows this voter as it is
+        self._introduced = False  # to this epoch's leader
+        self.change: PendingChange | None = None
+        """Of the voters, while this node leads: one at a time."""
+        self.told: dict[int, Voter] = {}
+        """What static voters have said of themselves to this leader."""
 
     @property
     def due(self) -> Millis:
         """When `tick` is to be called at the latest."""
-        return min(self._role_due, self._fetch_due, self._ask_due)
+        change_due = NEVER if self.change is None else self.change.due
+        return min(self._role_due, self._fetch_due, self._ask_due, self._introduce_due, change_due)
 
     @property
     def is_voter(self) -> bool:
@@ -117,19 +145,30 @@ class Member:
             return ElectionState(self.epoch, self.leader)
         return ElectionState(self.epoch, NO_NODE, self.voted.id, self.voted.directory)
 
-    def set_voters(self, voters: Voters) -> None:
-        """The log says, or says no longer, that these vote."""
-        self.voters = voters
-        if self.progress is not None:
-            self.progress.set_voters(voters)
+    @property
+    def own_voter(self) -> Voter:
+        """This node as the others should know it."""
+        return Voter(self.node, self.own.directory, self.endpoints)
 
     # -- what the roles bring ---------------------------------------------------------------------
 
     def _lead(self, now: Millis) -> list[Effect]:
         raise NotImplementedError
 
+    def _announce(self, now: Millis) -> list[Effect]:
+        raise NotImplementedError
+
     def _fetch(self) -> list[Effect]:
         raise NotImplementedError
+
+    def _cease(self) -> list[Effect]:
+        """Lead no longer: nobody's progress is this node's business, nor who shall vote."""
+        self.progress = None
+        change, self.change = self.change, None
+        if change is None:
+            return []
+        reply = ChangeReply(self.epoch, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return [Conclude(change.ticket, reply)]
 
     # -- epochs -----------------------------------------------------------------------------------
 
@@ -140,17 +179,17 @@ class Member:
     def _learn(self, epoch: int, leader: int, now: Millis, chance: Chance) -> list[Effect]:
         """Somebody spoke of an epoch, and perhaps of who leads it."""
         effects: list[Effect] = []
-        if EPOCH_MAX >= epoch > self.epoch:
+        newer = EPOCH_MAX >= epoch > self.epoch
+        if newer:
             self._become(Event.NEWER_EPOCH)
+            effects += self._cease()
             self.epoch = epoch
             self.leader = NO_NODE
             self.voted = Replica(NO_NODE)
-            self.progress = None
             self._epoch_is_led = False
             self._missed = NO_NODE
             self._ask_due = NEVER
             self._await_leader(now, chance)
-            effects.append(SaveElection(self.election))
         # That this very node leads may be said of its life before it lost its disk.
         known = leader not in (NO_NODE, self.node, self._missed)
         if epoch == self.epoch and known and (self.role, Event.LEADER_FOUND) in NEXT:
@@ -161,8 +200,10 @@ class Member:
             self._defeats = 0
             self._ask_due = NEVER
             self._role_due = Millis(now + self.timeouts.fetch)
-            return [SaveElection(self.election), *self._fetch()]
-        return effects
+            self._introduced = False
+            self._introduce_due = Millis(now + self.timeouts.fetch) if self.endpoints else NEVER
+            return [*effects, SaveElection(self.election), *self._fetch()]
+        return [*effects, SaveElection(self.election)] if newer else effects
 
     def _await_leader(self, now: Millis, chance: Chance) -> None:
         self._role_due = Millis(now + self._patience(chance))

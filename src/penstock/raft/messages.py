@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.metadata.levels import LevelRange
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE, ZERO_UUID
 from penstock.raft.snapshots import SnapshotId
+from penstock.raft.voters import Voter
 
 
 class Replica(NamedTuple):
@@ -111,5 +113,54 @@ class SnapshotReply(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
-Ask = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
-Reply = VoteReply | EpochReply | FetchReply | SnapshotReply
+class Probe(NamedTuple):
+    """You shall vote: can you be reached, and which versions of this protocol do you know?"""
+
+    voter: Voter
+
+
+class ProbeReply(NamedTuple):
+    kraft_versions: LevelRange | None
+    """None from a node that knows nothing of them."""
+    error: ErrorCode = ErrorCode.NONE
+
+
+class AddVoter(NamedTuple):
+    """Let this one vote."""
+
+    voter: Voter
+    when_committed: bool = True
+    """Whether the answer waits until the change is committed: who asks for itself must not, as its
+    own vote may be needed for that."""
+
+
+class RemoveVoter(NamedTuple):
+    """Let this one vote no longer."""
+
+    replica: Replica
+
+
+class UpdateVoter(NamedTuple):
+    """I vote, and here is where I listen and what I support now."""
+
+    epoch: int
+    voter: Voter
+
+
+class ChangeReply(NamedTuple):
+    """To all three."""
+
+    epoch: int = -1
+    leader: int = NO_NODE
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+MemberAsk = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
+"""What members ask each other all the time."""
+
+MemberReply = VoteReply | EpochReply | FetchReply | SnapshotReply
+
+Change = AddVoter | RemoveVoter | UpdateVoter
+Ask = MemberAsk | Probe | Change
+Reply = MemberReply | ProbeReply | ChangeReply

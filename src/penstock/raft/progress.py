@@ -11,6 +11,9 @@ from penstock.raft.voters import Voters
 OBSERVER_MS_MAX = 300_000
 """An observer that was not heard from for so long is forgotten."""
 
+KEEPS_UP_MS_MAX = 3_600_000
+"""As in Kafka: who fetched within the hour, and had everything at some time, may become a voter."""
+
 OBSERVERS_MAX = 10_000
 
 
@@ -58,16 +61,23 @@ class Progress:
 
     def __init__(self, own: int, voters: Voters, now: Millis) -> None:
         self._own = own
-        self._now = now
         self.copies: dict[Replica, Copy] = {}
-        self.set_voters(voters)
+        self.set_voters(voters, now)
 
-    def set_voters(self, voters: Voters) -> None:
+    def set_voters(self, voters: Voters, now: Millis) -> None:
         """The voters from now on: those who stay keep their positions."""
         self.voters = voters
         self._keys = {v.id: Replica(v.id, v.directory) for v in voters.by_id.values()}
         for replica in self._keys.values():
-            self.copies.setdefault(replica, Copy(self._now))
+            if replica not in self.copies:
+                self.copies[replica] = Copy(now)
+
+    def keeps_up(self, replica: Replica, now: Millis) -> bool:
+        """Whether an observer has had all that there was, and still fetches."""
+        copy = self.copies.get(replica)
+        return (
+            copy is not None and copy.caught_up_at >= 0 and now - copy.fetched_at < KEEPS_UP_MS_MAX
+        )
 
     def key(self, replica: Replica) -> Replica:
         """The voter that a replica is, or the replica itself.

@@ -29,6 +29,7 @@ class Event(Enum):
     DEFEATED = "half of the voters did not, or not in time"
     STOP = "the process is ending"
     DESERTED = "more than half of the voters have not fetched for too long"
+    REMOVED = "it is committed that others vote, and not this node"
     LEFT_OUT = "nobody led for too long, and it has no vote"
 
 
@@ -49,4 +50,5 @@ NEXT: dict[tuple[Role, Event], Role] = {
     (Role.CANDIDATE, Event.DEFEATED): Role.PROSPECTIVE,
     (Role.LEADER, Event.STOP): Role.RESIGNED,
     (Role.LEADER, Event.DESERTED): Role.RESIGNED,
+    (Role.LEADER, Event.REMOVED): Role.RESIGNED,
 }

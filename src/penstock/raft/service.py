@@ -9,7 +9,7 @@ from penstock.metadata.cluster import Endpoint
 from penstock.model.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.raft.driver import QuorumLost, RaftDriver
-from penstock.raft.messages import BeginEpoch, Fetch, FetchSnapshot
+from penstock.raft.messages import BeginEpoch, ChangeReply, Fetch, FetchSnapshot
 from penstock.raft.wire import (
     FETCH_BYTES_MAX,
     Envelope,
@@ -18,6 +18,7 @@ from penstock.raft.wire import (
     refusal_of,
     response_to,
 )
+from penstock.raft.wire_voters import CHANGES, InvalidChange, change_of, change_response
 
 WAIT_MS_MAX = 30_000
 """A member that wants to wait longer for news is answered with none by then."""
@@ -43,8 +44,16 @@ class QuorumService:
         self._endpoint_of = endpoint_of
         self._learn = learn
 
+    @property
+    def leads(self) -> bool:
+        """Whether this node leads the quorum."""
+        return self._driver.leading
+
     def answer(self, request: Any) -> Message | Awaitable[Message]:
-        """The answer to Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot or Fetch."""
+        """The answer to Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot, Fetch, or to a
+        change of the voters."""
+        if isinstance(request, CHANGES):
+            return self._change(request)
         try:
             ask = ask_of(self._envelope, request)
         except Refused as refused:
@@ -67,6 +76,19 @@ class QuorumService:
         if self._learn is not None and request.leader_endpoints:
             first = request.leader_endpoints[0]
             self._learn(ask.leader, (first.host, first.port))
+
+    async def _change(self, request: Any) -> Message:
+        endpoints = self._envelope.endpoints
+        listener = endpoints[0].name.upper() if endpoints else None
+        epoch, leader = self._driver.epoch, self._driver.leader
+        try:
+            ask = change_of(self._envelope.cluster_id, listener, request)
+            reply = await self._driver.change_voters(ask)
+        except InvalidChange as refused:
+            reply = ChangeReply(epoch, leader, refused.error, str(refused))
+        except QuorumLost:
+            reply = ChangeReply(epoch, leader, STOPPING.error)
+        return change_response(request, reply, self._endpoint_of(reply.leader))
 
     async def _fetch(self, request: Any, ask: Fetch) -> Message:
         wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)

@@ -12,6 +12,8 @@ class Timeouts(NamedTuple):
     fetch: int = 2000
     backoff_max: int = 1000
     retry: int = 20
+    request: int = 2000
+    """How long a change of the voters may take before whoever asked for it is told to ask again."""
 
     @property
     def desertion(self) -> int:

@@ -40,6 +40,14 @@ class Voters(NamedTuple):
     def majority(self) -> int:
         return len(self.by_id) // 2 + 1
 
+    def with_voter(self, voter: Voter) -> Voters:
+        """These and one more, or one of them as it is now."""
+        return self._replace(by_id=dict(sorted({**self.by_id, voter.id: voter}.items())))
+
+    def without(self, voter: int) -> Voters:
+        """These but one."""
+        return self._replace(by_id={key: each for key, each in self.by_id.items() if key != voter})
+
 
 def static_voters(voters: Iterable[Voter]) -> Voters:
     """Voters as configured (controller.quorum.voters)."""

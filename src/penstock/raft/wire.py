@@ -20,12 +20,16 @@ from penstock.protocol.message import Message
 from penstock.raft.messages import (
     Ask,
     BeginEpoch,
+    Change,
     EndEpoch,
     EpochReply,
     Fetch,
     FetchReply,
     FetchSnapshot,
+    MemberAsk,
+    MemberReply,
     Position,
+    Probe,
     Replica,
     Reply,
     SnapshotReply,
@@ -33,6 +37,7 @@ from penstock.raft.messages import (
     VoteReply,
 )
 from penstock.raft.snapshots import SnapshotId
+from penstock.raft.wire_voters import change_reply, change_request, probe_reply
 from penstock.storage.names import METADATA_TOPIC
 
 FETCH_WAIT_MS = 500
@@ -72,7 +77,9 @@ def request_of(envelope: Envelope, to: Replica, ask: Ask) -> Message:
         return _end_request(envelope, ask)
     if isinstance(ask, FetchSnapshot):
         return _snapshot_request(envelope, ask)
-    return _fetch_request(envelope, ask)
+    if isinstance(ask, Fetch):
+        return _fetch_request(envelope, ask)
+    return change_request(envelope.cluster_id, ask)
 
 
 def _vote_request(envelope: Envelope, to: Replica, ask: Vote) -> Message:
@@ -177,6 +184,10 @@ def reply_of(ask: Ask, response: Any) -> Reply:
         return _fetch_reply(response)
     if isinstance(ask, FetchSnapshot):
         return _snapshot_reply(response)
+    if isinstance(ask, Probe):
+        return probe_reply(response)
+    if isinstance(ask, Change):
+        return change_reply(response)
     kind = VoteReply if isinstance(ask, Vote) else EpochReply
     if response.error_code:
         return kind(-1, error=ErrorCode(response.error_code))
@@ -227,7 +238,7 @@ def _only(topics: list[Any]) -> Any:
 # -- answering ----------------------------------------------------------------------------------
 
 
-def ask_of(envelope: Envelope, request: Any) -> Ask:
+def ask_of(envelope: Envelope, request: Any) -> MemberAsk:
     """What a request asks. Refused if it is not for this node, or not about this log."""
     if request.cluster_id is not None and request.cluster_id != envelope.cluster_id:
         raise Refused(ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -313,7 +324,7 @@ def _check_voter(envelope: Envelope, voter: int, directory: bytes) -> None:
         raise Refused(ErrorCode.INVALID_VOTER_KEY, whole=False)
 
 
-def response_to(request: Any, reply: Reply, leader: Endpoint | None = None) -> Message:
+def response_to(request: Any, reply: MemberReply, leader: Endpoint | None = None) -> Message:
     """The answer to a request; `leader` is where the leader that it names can be reached."""
     if isinstance(reply, FetchReply):
         return _fetch_response(reply, leader)

@@ -29,6 +29,8 @@ _BUILT = (
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.DESCRIBE_QUORUM,
     ApiKey.UPDATE_FEATURES,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
     ApiKey.CREATE_PARTITIONS,
     ApiKey.DELETE_TOPICS,
     ApiKey.CREATE_TOPICS,
@@ -64,6 +66,7 @@ _QUORUM = (
     ApiKey.BEGIN_QUORUM_EPOCH,
     ApiKey.END_QUORUM_EPOCH,
     ApiKey.FETCH_SNAPSHOT,
+    ApiKey.UPDATE_RAFT_VOTER,
 )
 """What members of the quorum say to each other."""
 

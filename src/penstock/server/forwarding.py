@@ -41,6 +41,17 @@ async def forward(broker: Broker, call: Call, request: Any) -> Any:
         return refusal(request, error)
 
 
+def forward_to_quorum(broker: Broker, call: Call, request: Any) -> Any:
+    """The answer of the quorum's leader to a change of its voters."""
+    quorum = broker.quorum
+    if quorum.leads:
+        return quorum.answer(request)
+    if call.enveloped:
+        raise NotLeader("another node leads the quorum")
+    near = broker.controller_at(call.listener_name) is not broker.controller
+    return quorum.answer(request) if near else forward(broker, call, request)
+
+
 def refusal(request: Any, error: ErrorCode) -> Message:
     """The response to a request of which nothing was done."""
     build = _SHAPES.get(request.API_KEY)

@@ -140,6 +140,9 @@ class Wires:
             raise OSError("cut off")
         return to.id, reply
 
+    def learn(self, node: int, address: tuple[str, int]) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

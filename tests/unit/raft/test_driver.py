@@ -26,12 +26,12 @@ from penstock.raft.driver import (
     ProposalTooLarge,
     QuorumLost,
     RaftDriver,
-    UnsupportedLevel,
 )
 from penstock.raft.format import write_bootstrap
 from penstock.raft.journal import Journal, UnreadableRecord
 from penstock.raft.settings import MetadataLogSettings
 from penstock.raft.snapshots import CorruptSnapshot, SnapshotId, list_snapshots
+from penstock.raft.support import UnsupportedLevel
 from penstock.raft.voters import Voter, Voters, static_voters
 from penstock.records.builder import BatchBuilder
 from penstock.storage.context import LogContext

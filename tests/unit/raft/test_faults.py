@@ -196,7 +196,7 @@ async def test_a_sync_that_was_overtaken_by_a_truncation_proves_nothing(tmp_path
     member = Member(tmp_path, workers)
     raft = await member.follow()
     member.journal.append_fetched(batch(0, 1) + batch(1, 1), 3, 0)
-    raft._sync()
+    raft._syncer.sync()
     work, done = workers.held.pop()
     end = work()  # in its worker; the loop hears of it later
     member.journal.truncate(1, 0)
@@ -259,7 +259,7 @@ def test_a_piece_of_a_snapshot_is_read_and_not_the_whole(
 ) -> None:
     journal = open_journal(tmp_path)
     data = encode_snapshot([topic("a")], LEVEL, 1, 0, 0, None)
-    journal.install(SnapshotId(5, 1), decode_snapshot(data), data, 0)
+    journal.install(journal.prepare(SnapshotId(5, 1), data), 0)
     monkeypatch.setattr(Disk, "read_bytes", None)
     assert journal.read_snapshot(SnapshotId(5, 1), 3, 10) == (len(data), data[3:13])
     assert journal.read_snapshot(SnapshotId(5, 1), 1 << 40, 10) == (len(data), b"")
@@ -294,7 +294,7 @@ async def test_a_leaders_snapshot_that_came_while_an_own_one_was_written_stays_t
     member.journal.append_fetched(batch(0, 1), 3, 0)
     raft.snapshot(member.journal.replay_to(1).image)
     data = encode_snapshot([topic("a")], LEVEL, 2, 0, 0, None)
-    member.journal.install(SnapshotId(20, 2), decode_snapshot(data), data, 0)
+    member.journal.install(member.journal.prepare(SnapshotId(20, 2), data), 0)
     await workers.let_go()
     assert member.journal.snapshot_id == SnapshotId(20, 2)
 

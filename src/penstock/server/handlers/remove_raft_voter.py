@@ -1,0 +1,21 @@
+"""RemoveRaftVoter, version 0: let a controller vote no longer.
+
+It names the voter's directory too, so that the one that took its place on a new disk is not meant.
+A leader that removes itself leads until that is committed, and hands over then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.protocol.generated.remove_raft_voter import RemoveRaftVoterRequest
+from penstock.server.forwarding import forward_to_quorum
+
+if TYPE_CHECKING:
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+
+def handle(broker: Broker, call: Call, request: RemoveRaftVoterRequest) -> Any:
+    """Answered by the leader of the quorum, to which brokers pass it on."""
+    return forward_to_quorum(broker, call, request)
