@@ -48,11 +48,13 @@ up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --
 # Many tests wait for timeouts and elections rather than compute: one more than two cores can take.
 test: install system-packages ## Run all tests (ARGS="-k words" picks some, JOBS=1 runs them one by one)
 	@$(COMPILE)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --durations 25 $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
+	  --no-loadscope-reorder --durations 25 $(ARGS)
 
 endure: install ## Kill nodes and clients at work for longer (KILLS=50)
 	@$(COMPILE)
-	PENSTOCK_EOS_KILLS=$(KILLS) $(BIN)/python -m pytest -s --timeout 3600 tests/system/test_exactly_once.py
+	PENSTOCK_EOS_KILLS=$(KILLS) PENSTOCK_TEST_CRASHES=$(KILLS) $(BIN)/python -m pytest -s --timeout 3600 \
+	  tests/system/test_crashes.py tests/system/test_exactly_once.py
 
 endure-pipelines: install ## Kill drivers, executors and brokers under pipelines (KILLS=50)
 	@$(COMPILE)

@@ -43,6 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{marker}: {meaning}")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with a test that takes minutes come first: at the end, one would keep all waiting."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, and say why. In CI everything must be there."""
     for marker, (_, why_not) in NEEDS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,10 @@ from tests.pipeline.spark.missing import skipped_without_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# A Java of a test lives for seconds: what its second compiler costs never comes back. Children,
+# and theirs, inherit it.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,10 @@ from penstock.testing import Broker
 from tests.pipeline.spark.child import SparkChild
 from tests.pipeline.spark.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(600)  # several Javas start, on two cores that may be busy
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]  # several Javas start, on two cores that may be busy
 
 SHOUTING = """
 def shout(text):

@@ -16,7 +16,10 @@ from penstock.pipeline.spark.classes import class_options, classes_file
 from penstock.pipeline.spark.java import find_java
 from tests.pipeline.spark.missing import skipped_without_spark
 
-pytestmark = pytest.mark.timeout(600)  # several Javas start, on two cores that may be busy
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]  # several Javas start, on two cores that may be busy
 
 SECONDS_MAX = 500
 

@@ -117,6 +117,7 @@ def lake_of(folder: Path) -> list[tuple[int, float]]:
     return sorted(zip(rows["id"].to_pylist(), rows["total"].to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1100)  # two runs, on two cores that may be busy
 def test_a_pipeline_does_the_same_on_this_machine_and_on_a_cluster(
     spark_cluster: Cluster, pipeline_broker: Broker, topic: str, tmp_path: Path

@@ -14,7 +14,10 @@ from penstock.testing import Broker
 from tests.pipeline.spark.child import SparkChild
 from tests.pipeline.spark.missing import skipped_without_spark
 
-pytestmark = pytest.mark.timeout(600)  # several Javas start, on two cores that may be busy
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]  # several Javas start, on two cores that may be busy
 
 SECRET = "xyzzy-plugh-42"
 JAAS = f'org.example.PlainLoginModule required username="u" password="{SECRET}";'
