@@ -8,7 +8,6 @@ the topic's configuration asks for more (`deep`).
 from __future__ import annotations
 
 from asyncio import Future
-from collections import deque
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId, TopicPartition
@@ -30,7 +29,7 @@ from penstock.replica.outcomes import Readable as Readable
 from penstock.replica.outcomes import Refused as Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Guard, Guards, Unverified
 from penstock.replica.waiting import BYTES_UNCOUNTED as BYTES_UNCOUNTED
-from penstock.replica.waiting import FollowerWaiter, Queue, SyncQueue, Waiter, release
+from penstock.replica.waiting import FollowerWaiter, SyncQueue, Waiter, Waits
 from penstock.storage.aborted import aborted_in, end_of_slice
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
@@ -49,14 +48,12 @@ class Partition:
 
     __slots__ = (
         "_by_head",
-        "_commits",
         "_end_waiters",
         "_peers",
         "_reign",
         "_replicated",
         "_rules",
         "_sync_queue",
-        "_syncs",
         "_waiters",
         "guards",
         "in_sync",
@@ -75,6 +72,7 @@ class Partition:
         "topic",
         "topic_id",
         "under_min",
+        "waits",
     )
 
     def __init__(
@@ -113,8 +111,7 @@ class Partition:
         log.producers.advance_high_watermark(log.high_watermark)
         self._waiters: dict[Waiter, None] = {}  # in the order in which they came
         self._end_waiters: dict[FollowerWaiter, None] = {}
-        self._commits: Queue = deque()
-        self._syncs: Queue = deque()
+        self.waits = Waits()
         self.guards = Guards()
         self._follow_config(log.config)
 
@@ -201,6 +198,8 @@ class Partition:
             self._take_isr(in_sync.isr, self.replicas)
             self._recount(now)
             self._advance(BYTES_UNCOUNTED)
+            if self.waits.starts:
+                self.waits.release_starts(in_sync.start_of_all(self.log.start))
 
     def _recount(self, now: int) -> None:
         in_sync = self.in_sync
@@ -248,12 +247,7 @@ class Partition:
 
     def release_all(self, error: ErrorCode) -> None:
         """The partition moves, goes offline or is deleted: nobody waits here any longer."""
-        waiting = [*self._commits, *self._syncs]
-        self._commits.clear()
-        self._syncs.clear()
-        for _, future in waiting:
-            if not future.done():
-                future.set_result(error)
+        self.waits.release_all(error)
         self.release_readers()
 
     def release_readers(self) -> None:
@@ -417,14 +411,15 @@ class Partition:
         if self.high_watermark >= end_offset:
             future.set_result(ErrorCode.NONE)
         else:
-            self._commits.append((end_offset, future))
+            self.waits.commits.append((end_offset, future))
 
-    def await_sync(self, end_offset: int, future: Future[ErrorCode]) -> None:
-        """Tell the future when all below `end_offset` is as durable here as the topic asks."""
-        if self.synced >= end_offset:
-            future.set_result(ErrorCode.NONE)
-        else:
-            self._syncs.append((end_offset, future))
+    # -- deleting ---------------------------------------------------------------------------
+
+    def delete_to(self, offset: int) -> None:
+        """Let the log begin at `offset`; followers hear of it soon."""
+        if offset > self.log.start:
+            self.log.advance_start(offset)
+            self._tell_marks()
 
     # -- the high watermark -----------------------------------------------------------------
 
@@ -464,7 +459,7 @@ class Partition:
             self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)  # the directory is offline by now
         elif end > self.synced:
             self.synced = end
-            release(self._syncs, end)
+            self.waits.release_syncs(end)
             self._advance(BYTES_UNCOUNTED)
 
     def _advance(self, size: int) -> None:
@@ -479,8 +474,8 @@ class Partition:
         producers = log.producers
         if producers.unreplicated and producers.advance_high_watermark(high):
             size = BYTES_UNCOUNTED  # a small marker makes all of its transaction readable
-        if self._commits:
-            release(self._commits, high)
+        if self.waits.commits:
+            self.waits.release_commits(high)
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.progress(size)

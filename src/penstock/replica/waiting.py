@@ -17,8 +17,44 @@ Queue = deque[tuple[int, Future[ErrorCode]]]
 """Who waits for an offset to be passed, in the order of the offsets."""
 
 
-def release(queue: Queue, end: int) -> None:
-    """Tell those who waited for `end` or less."""
+class Waits:
+    """Requests that a partition holds back until something has passed an offset."""
+
+    __slots__ = ("commits", "starts", "syncs")
+
+    def __init__(self) -> None:
+        self.commits: Queue = deque()
+        """For the watermark."""
+        self.syncs: Queue = deque()
+        """For what this node has as durably as the topic asks."""
+        self.starts: list[tuple[int, Future[ErrorCode]]] = []
+        """For the beginning of all live replicas, in any order."""
+
+    def release_commits(self, end: int) -> None:
+        _release(self.commits, end)
+
+    def release_syncs(self, end: int) -> None:
+        _release(self.syncs, end)
+
+    def release_starts(self, low: int) -> None:
+        waiting = [each for each in self.starts if not each[1].done()]
+        self.starts = [each for each in waiting if each[0] > low]
+        for offset, future in waiting:
+            if offset <= low:
+                future.set_result(ErrorCode.NONE)
+
+    def release_all(self, error: ErrorCode) -> None:
+        """What they wait for will not come to pass here."""
+        waiting = [*self.commits, *self.syncs, *self.starts]
+        self.commits.clear()
+        self.syncs.clear()
+        self.starts = []
+        for _, future in waiting:
+            if not future.done():
+                future.set_result(error)
+
+
+def _release(queue: Queue, end: int) -> None:
     while queue and queue[0][0] <= end:
         future = queue.popleft()[1]
         if not future.done():

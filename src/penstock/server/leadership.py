@@ -22,15 +22,22 @@ NO_EPOCH = -1
 
 
 def find_led(
-    broker: Broker, topic: str, index: int, leader_epoch: int = NO_EPOCH
+    broker: Broker,
+    topic: str,
+    index: int,
+    leader_epoch: int = NO_EPOCH,
+    leader_only: bool = True,
 ) -> Partition | ErrorCode:
-    """A partition that this node leads, in the epoch that the client believes in, or why not."""
+    """A partition that this node leads, in the epoch that the client believes in, or why not.
+
+    Tools that look at one replica after the other ask for any, with `leader_only` False.
+    """
     partition = broker.hosted.get((topic, index))
     if partition is None:
         return broker.why_not_hosted(topic, index)
     if partition.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    return partition.check_epoch(leader_epoch) or partition
+    return partition.check_epoch(leader_epoch, leader_only) or partition
 
 
 class Reachable:

@@ -4,7 +4,9 @@ A timestamp of 0 or more asks for the first record that is as young or younger. 
 questions of their own, each with the version that introduced it: the beginning (-2), the end (-1),
 the youngest record (-3, from 7), the beginning of what lies on local disk (-4, from 8), the end of
 what lies in tiered storage (-5, from 9), the beginning of what is still to be copied there (-6,
-from 11). Consumers are told of nothing above what they may read.
+from 11). Consumers are told of nothing above what they may read. After an election the leader may
+not know yet how far that is: consumers then hear OFFSET_NOT_AVAILABLE (from 5) rather than an end
+that lies before the one which they heard from the last leader.
 """
 
 from __future__ import annotations
@@ -50,6 +52,9 @@ SINCE_VERSION = {
 SLICE_SECONDS = 0.02
 
 CONSUMER = -1
+DEBUGGER = -2
+"""A tool that looks at one replica after the other."""
+NOT_AVAILABLE_FROM = 5
 READ_COMMITTED = 1
 
 
@@ -108,7 +113,13 @@ def _answer(
     timestamp = item.timestamp
     if timestamp < 0 and call.version < SINCE_VERSION.get(timestamp, call.version + 1):
         return _refused(item, ErrorCode.UNSUPPORTED_VERSION)
-    partition = find_led(broker, topic, item.partition_index, item.current_leader_epoch)
+    partition = find_led(
+        broker,
+        topic,
+        item.partition_index,
+        item.current_leader_epoch,
+        leader_only=request.replica_id != DEBUGGER,
+    )
     if isinstance(partition, ErrorCode):
         return _refused(item, partition)
     try:
@@ -118,6 +129,11 @@ def _answer(
     except (InvalidRecord, DecompressionFailed):
         # Nobody looked inside the batch when it was produced; a search by time is the first to.
         return _refused(item, ErrorCode.CORRUPT_MESSAGE)
+    early = request.replica_id == CONSUMER and _is_early(partition)
+    if early and _depends_on_end(timestamp, found):
+        known = call.version >= NOT_AVAILABLE_FROM
+        error = ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE
+        return _refused(item, error)
     answer = ListOffsetsPartitionResponse(partition_index=item.partition_index)
     if found is not None:
         answer.timestamp, answer.offset, epoch = found
@@ -132,6 +148,15 @@ def _ceiling(partition: Partition, request: ListOffsetsRequest) -> int:
         return partition.log.end
     committed_only = request.isolation_level == READ_COMMITTED
     return partition.last_stable if committed_only else partition.high_watermark
+
+
+def _is_early(partition: Partition) -> bool:
+    """Whether more may be committed than this leader, elected a moment ago, can tell."""
+    return partition.leading and partition.leader_start > partition.high_watermark
+
+
+def _depends_on_end(timestamp: int, found: tuple[int, int, int] | None) -> bool:
+    return timestamp == LATEST or (found is None and (timestamp >= 0 or timestamp == YOUNGEST))
 
 
 def _find(partition: Partition, timestamp: int, ceiling: int) -> tuple[int, int, int] | None:

@@ -252,7 +252,7 @@ def _park_if_early(
     if acks == ALL:
         partition.await_commit(end, future)
     else:
-        partition.await_sync(end, future)
+        partition.waits.syncs.append((end, future))
     pending.append((answer, future))
 
 
