@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
@@ -25,6 +26,7 @@ TOPICS = ((PLAIN, 3), (SOURCE, 2), (SINK, 2))
 COPIERS, READERS = "copiers", "readers"
 WORKERS = ["copier-0", "copier-1"]
 FLUSH_SECONDS_MAX = 120.0
+STOP_SECONDS_MAX = 5.0
 RECENT = 5_000
 """Operations to look at for news: what came before them is old."""
 
@@ -187,7 +189,7 @@ class Load:
     def finish(self) -> None:
         """Stop writing, let everything arrive, and read all of it once more."""
         for sender in self.senders:
-            self._attempt(lambda each=sender: each.finish(FLUSH_SECONDS_MAX))  # type: ignore[misc]
+            self._attempt(partial(sender.finish, FLUSH_SECONDS_MAX))
         feed = self.senders[-1]
         deadline = time.monotonic() + FLUSH_SECONDS_MAX
         while self.copied < feed.acknowledged and time.monotonic() < deadline:
@@ -207,6 +209,16 @@ class Load:
         for committed in (False, True):
             config = {"bootstrap.servers": self._bootstrap}
             read_to_end(config, self.places, self._final, committed=committed)
+
+    def stop(self) -> None:
+        """End everything at once, whatever is under way: for those who do not ask for more."""
+        self._done.set()
+        self._supervisor.join()
+        self.copiers.stop()
+        for sender in self.senders:
+            self._attempt(partial(sender.finish, STOP_SECONDS_MAX))
+        for reading in self.readings:
+            reading.finish(STOP_SECONDS_MAX)
 
     def history(self) -> History:
         """What everybody noted."""
