@@ -10,7 +10,7 @@ import pytest
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.difference import between
 from penstock.metadata.image import EMPTY, MetadataImage
-from penstock.metadata.loader import ImageLoader
+from penstock.metadata.loader import ImageLoader, folded
 from penstock.protocol.generated import metadata_records as m
 
 from .samples import broker, config, feature, partition, topic
@@ -63,7 +63,7 @@ def test_a_topic_that_was_made_anew_is_told_as_deleted_and_created() -> None:
 def test_what_was_replayed_and_not_told_yet_gives_way_to_a_snapshot() -> None:
     loader = ImageLoader()
     loader.replay([feature(), topic("a", b"1" * 16), m.BeginTransactionRecord()], 2, 1)
-    loader.replace([feature(), topic("b", b"2" * 16)], 20, 2)
+    loader.replace(folded([feature(), topic("b", b"2" * 16)], 20, 2))
     image, delta = loader.publish()
     assert sorted(image.topics.by_name) == ["b"]
     assert (image.offset, image.epoch, loader.in_transaction) == (20, 2, False)

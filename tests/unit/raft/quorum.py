@@ -8,20 +8,42 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from penstock.metadata.cluster import Endpoint
+from penstock.metadata.levels import KRAFT_VERSION, SUPPORTED
 from penstock.model.ids import NO_NODE, Uuid
 from penstock.platform.disk import Disk
 from penstock.platform.workers import InlineWorkers, Workers
 from penstock.protocol.generated.metadata_records import TopicRecord
 from penstock.raft.driver import RaftDriver
+from penstock.raft.format import METADATA_DIRECTORY, write_bootstrap
 from penstock.raft.journal import Journal
-from penstock.raft.messages import Ask, Fetch, FetchSnapshot, Replica, Reply
+from penstock.raft.messages import (
+    Ask,
+    Change,
+    Fetch,
+    FetchSnapshot,
+    Probe,
+    ProbeReply,
+    Replica,
+    Reply,
+)
 from penstock.raft.settings import MetadataLogSettings
-from penstock.raft.voters import Voter, static_voters
+from penstock.raft.voters import DYNAMIC_FROM, Voter, Voters, static_voters
 from penstock.storage.context import LogContext
 from penstock.testing.sim.loop import SimulatedClock, SimulatedLoop, simulate
 
 LEVEL = 30
 VOTERS = static_voters(Voter(number) for number in (1, 2, 3))
+
+
+def named(number: int, port: int = 9093) -> Voter:
+    """A voter of a dynamic quorum, with its first disk."""
+    endpoint = Endpoint("CONTROLLER", f"host{number}", port, 0)
+    return Voter(number, f"disk of {number}".encode().ljust(16, b"."), (endpoint,))
+
+
+def dynamic(*numbers: int) -> Voters:
+    return Voters({number: named(number) for number in numbers}, DYNAMIC_FROM)
 
 
 class Dice:
@@ -47,6 +69,10 @@ class Quorum:
         self.clock = SimulatedClock(loop)
         self.members: dict[int, RaftDriver] = {}
         self.alone: set[int] = set()
+        self.known: dict[int, Voter] = {}
+        """What members of a dynamic quorum say of themselves."""
+        self.joins = False
+        self.configured = VOTERS
         self.leads: list[tuple[int, bool]] = []
 
     def open(
@@ -61,16 +87,37 @@ class Quorum:
         journal = Journal(
             LogContext(Disk()),
             str(directory),
-            VOTERS,
+            self.configured,
             settings or MetadataLogSettings(),
             self.clock.now(),
             sole=False,
         )
         peers = Wires(self, number)
         workers = workers or InlineWorkers()
-        driver = RaftDriver(journal, number, self.clock, self.dice, workers, peers)
+        own = self.known.get(number, Voter(number))
+        driver = RaftDriver(
+            journal,
+            number,
+            self.clock,
+            self.dice,
+            workers,
+            peers,
+            directory=own.directory,
+            endpoints=own.endpoints,
+            joins=self.joins,
+        )
         self.members[number] = driver
         return driver
+
+    def format(self, first: Voters, *members: int) -> None:
+        """Begin a dynamic quorum; members that are not among the first are told of none."""
+        self.configured = static_voters([])
+        for number in members:
+            self.known[number] = named(number)
+            directory = self.root / str(number)
+            (directory / METADATA_DIRECTORY).mkdir(parents=True)
+            voters = first if number in first.by_id else None
+            write_bootstrap(Disk(), str(directory), self.clock.now(), voters=voters)
 
     async def start(self, number: int) -> RaftDriver:
         driver = self.open(number)
@@ -123,8 +170,8 @@ class Wires:
 
     async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
         quorum = self._quorum
-        others = [number for number in VOTERS.ids if number != self._own]
-        target = to.id if to.id != NO_NODE else others[quorum.dice.between(0, 1)]
+        others = [number for number in sorted(quorum.members) if number != self._own] or [NO_NODE]
+        target = to.id if to.id != NO_NODE else others[quorum.dice.between(0, len(others) - 1)]
         await asyncio.sleep(0.001)
         if {self._own, target} & quorum.alone or target not in quorum.members:
             raise OSError("cut off")
@@ -133,6 +180,10 @@ class Wires:
             reply: Reply = await member.answer_fetch(ask, 500, 1 << 20)
         elif isinstance(ask, FetchSnapshot):
             reply = member.answer_snapshot(ask, 100)
+        elif isinstance(ask, Probe):
+            reply = ProbeReply(SUPPORTED[KRAFT_VERSION])
+        elif isinstance(ask, Change):
+            reply = await member.change_voters(ask)
         else:
             reply = member.answer(ask)
         await asyncio.sleep(0.001)
