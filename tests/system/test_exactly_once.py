@@ -18,18 +18,18 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.history import History, Place, Recorder, check, exactly_once
-from penstock.testing.history.confluent import RecordingConsumer, read_to_end
+from penstock.testing.history.confluent import read_to_end
 from tests.compat.eos import fleet
 from tests.compat.eos.fleet import Fleet
 from tests.oracle import wire
 from tests.oracle.nodes import Node
 from tests.system.senders import Sender
+from tests.system.watching import Watch
 
 KILLS = int(os.environ.get("PENSTOCK_EOS_KILLS", "4"))
 PARTITIONS = 4
 WORKERS = ["worker-0", "worker-1"]
 SOURCE, SINK, GROUP = "inputs", "outputs", "workers"
-PROGRESS_SECONDS_MAX = 60.0
 # With the new protocol it is the broker that says when a silent member is taken for dead.
 SESSIONS = {
     "group.consumer.min.session.timeout.ms": "1000",
@@ -64,7 +64,7 @@ def test_each_input_is_in_the_output_once_whatever_is_killed(
     places = create(node)
     workers = Fleet(language(tmp_path), [node.bootstrap, SOURCE, SINK, GROUP], WORKERS, tmp_path)
     feed = Sender("feed", node.bootstrap, places[SOURCE], pause=0.05, padding=1)
-    watch = Watch(node, places[SINK], workers)
+    watch = Watch(node.bootstrap, places[SINK], workers)
     feed.start()
     workers.start()
     try:
@@ -127,38 +127,3 @@ def strike(chance: random.Random, node: Node, workers: Fleet) -> None:
         workers.kill(number)
     if victim != "worker":
         node.start()
-
-
-class Watch:
-    """Reads the output as it comes, over all crashes."""
-
-    def __init__(self, node: Node, places: list[Place], workers: Fleet) -> None:
-        self.recorder = Recorder("watch")
-        self.found = 0
-        self._workers = workers
-        self._consumer = RecordingConsumer(
-            {
-                "bootstrap.servers": node.bootstrap,
-                "isolation.level": "read_committed",
-                "reconnect.backoff.max.ms": 200,
-            },
-            self.recorder,
-        )
-        self._consumer.assign(dict.fromkeys(places, 0))
-
-    def wait_for(self, count: int) -> None:
-        """Until so many records are visible."""
-        deadline = time.monotonic() + PROGRESS_SECONDS_MAX
-        while self.found < count:
-            assert time.monotonic() < deadline, (
-                f"{self.found} of {count} records came out, and then nothing for "
-                f"{PROGRESS_SECONDS_MAX:g} s:\n{self._workers.output()[-4000:]}"
-            )
-            self._workers.revive()
-            news = len(self._consumer.consume(seconds=0.2))
-            self.found += news
-            if news:
-                deadline = time.monotonic() + PROGRESS_SECONDS_MAX
-
-    def close(self) -> None:
-        self._consumer.close()
