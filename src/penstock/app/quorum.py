@@ -14,7 +14,7 @@ from penstock.controller.driver import ControllerDriver
 from penstock.controller.machine import Controller
 from penstock.metadata.cluster import Endpoint
 from penstock.model.config.endpoints import endpoint_of
-from penstock.model.ids import ZERO_UUID
+from penstock.model.ids import ZERO_UUID, uuid_of
 from penstock.raft.driver import RaftDriver
 from penstock.raft.format import read_bootstrap
 from penstock.raft.journal import Journal
@@ -25,6 +25,7 @@ from penstock.raft.settings import MetadataLogSettings
 from penstock.raft.timeouts import Timeouts
 from penstock.raft.voters import Voter, static_voters
 from penstock.raft.wire import Envelope
+from penstock.storage.log_directory import read_meta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,6 +99,8 @@ def open_quorum(
         peers,
         _timeouts(config),
         directory=own.directory,
+        endpoints=told if config.is_controller else (),
+        joins=config.get_bool("controller.quorum.auto.join.enable"),
     )
     controller = ControllerDriver(
         raft,
@@ -114,8 +117,11 @@ def open_quorum(
 def _directory_id(config: NodeConfig, store: LogStore) -> bytes:
     own = os.path.abspath(config.metadata_log_dir)
     held = [each.uuid for each in store.directories if each.path == own]
+    if held:
+        return held[0]
     # Of a folder that holds nothing but metadata the store knows nothing.
-    return held[0] if held else ZERO_UUID
+    meta = read_meta(store.disk, own) or {}
+    return uuid_of(meta["directory.id"]) if "directory.id" in meta else ZERO_UUID
 
 
 def _bootstrap_servers(config: NodeConfig) -> list[tuple[str, int]]:
@@ -129,6 +135,7 @@ def _timeouts(config: NodeConfig) -> Timeouts:
         fetch=config.get_int("controller.quorum.fetch.timeout.ms"),
         backoff_max=config.get_int("controller.quorum.election.backoff.max.ms"),
         retry=config.get_int("controller.quorum.retry.backoff.ms"),
+        request=config.get_int("controller.quorum.request.timeout.ms"),
     )
 
 

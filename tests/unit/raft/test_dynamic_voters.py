@@ -288,7 +288,7 @@ def test_where_voters_listen_is_told_to_those_who_ask_them(tmp_path: Path) -> No
         quorum.format(dynamic(1, 2), 1, 2)
         learnt: dict[int, tuple[str, int]] = {}
         member = quorum.open(1)
-        member._peers.learn = learnt.__setitem__  # type: ignore[method-assign]
+        member._peers.learn = learnt.__setitem__  # type: ignore[method-assign, assignment]
         await member.start(lambda _: None)
         assert learnt == {2: ("host2", 9093)}
         await member.close()

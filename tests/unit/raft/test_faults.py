@@ -82,6 +82,9 @@ class Scripted:
             raise reply
         return to.id, reply
 
+    def learn(self, node: int, address: tuple[str, int]) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -18,9 +18,9 @@ from penstock.raft.messages import (
     Fetch,
     FetchReply,
     FetchSnapshot,
+    MemberReply,
     Position,
     Replica,
-    Reply,
     SnapshotReply,
     Vote,
     VoteReply,
@@ -42,7 +42,7 @@ TWO = Replica(2, b"2" * 16)
 ASKER = Envelope(CLUSTER, ONE, (Endpoint("CONTROLLER", "one", 9093, 0),))
 ASKED = Envelope(CLUSTER, TWO)
 
-CONVERSATIONS: list[tuple[Ask, Reply]] = [
+CONVERSATIONS: list[tuple[Ask, MemberReply]] = [
     (Vote(7, ONE, Position(6, 99), True), VoteReply(7, 3, True)),
     (Vote(7, ONE, Position(6, 99), False), VoteReply(8, -1, error=ErrorCode.FENCED_LEADER_EPOCH)),
     (BeginEpoch(7, 1), EpochReply(7, 1)),
@@ -65,7 +65,7 @@ def over_the_wire(message: Any, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("ask", "reply"), CONVERSATIONS)
-def test_what_is_asked_and_answered_arrives_as_it_was_meant(ask: Ask, reply: Reply) -> None:
+def test_what_is_asked_and_answered_arrives_as_it_was_meant(ask: Ask, reply: MemberReply) -> None:
     request = request_of(ASKER, TWO, ask)
     newest = API[request.API_KEY].codec_versions[-1]
     heard = over_the_wire(request, newest)
@@ -75,7 +75,7 @@ def test_what_is_asked_and_answered_arrives_as_it_was_meant(ask: Ask, reply: Rep
 
 
 @pytest.mark.parametrize(("ask", "reply"), CONVERSATIONS)
-def test_every_version_can_be_written(ask: Ask, reply: Reply) -> None:
+def test_every_version_can_be_written(ask: Ask, reply: MemberReply) -> None:
     request = request_of(ASKER, TWO, ask)
     spec = API[request.API_KEY]
     for version in spec.codec_versions:
@@ -180,7 +180,7 @@ def test_what_no_member_can_say_is_refused_with_the_epoch_of_the_one_who_refuses
 
 
 @pytest.mark.parametrize(("ask", "reply"), CONVERSATIONS)
-def test_another_partition_is_refused_as_kafka_refuses_it(ask: Ask, reply: Reply) -> None:
+def test_another_partition_is_refused_as_kafka_refuses_it(ask: Ask, reply: MemberReply) -> None:
     request: Any = request_of(ASKER, TWO, ask)
     part = request.topics[0].partitions[0]
     setattr(part, "partition_index" if hasattr(part, "partition_index") else "partition", 1)
