@@ -39,6 +39,7 @@ class Sender:
         codec: str = "none",
         pause: float = 0.01,
         padding: int = 400,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.places = places
@@ -53,6 +54,7 @@ class Sender:
                 "bootstrap.servers": bootstrap,
                 "compression.type": codec,
                 "error_cb": self._on_error,
+                **(config or {}),
             },
             self.recorder,
         )

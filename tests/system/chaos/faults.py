@@ -239,6 +239,8 @@ DISKS: dict[str, Fault] = {
     "lost disk": lost_disk,
     "power loss": power_loss,
 }
+UNSERVED = frozenset({"kill all", "cut clients from leader"})
+"""Where nobody can be served while it lasts. Under all other faults clients carry on."""
 
 
 def possible(trio: Trio) -> dict[str, Fault]:

@@ -33,6 +33,8 @@ RECENT = 5_000
 _IMPOSSIBLE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET))
 """No reader who began at 0 may hear that there is nothing at its offset."""
 _EAGER = {"reconnect.backoff.max.ms": 200, "fetch.wait.max.ms": 100}
+_HASTY = {"request.timeout.ms": 3_000, "socket.timeout.ms": 6_000}
+"""A producer waits for a silent leader for as long as it was told to: half a minute, by itself."""
 
 
 class Reading:
@@ -138,11 +140,10 @@ class Load:
         where.mkdir(parents=True, exist_ok=True)
         self.places = trio.create(*TOPICS)
         self._bootstrap = trio.bootstrap
-        plain = self.of(PLAIN)
         self.senders = [
-            Sender("sender-0", trio.bootstrap, plain, pause=pause, padding=200),
-            Sender("sender-1", trio.bootstrap, plain, pause=pause, padding=200, codec="lz4"),
-            Sender("feed", trio.bootstrap, self.of(SOURCE), pause=pause, padding=20),
+            self._sender("sender-0", PLAIN, pause, "none"),
+            self._sender("sender-1", PLAIN, pause, "lz4"),
+            self._sender("feed", SOURCE, pause, "none"),
         ]
         self.watchers = [
             Watcher("eager", trio.bootstrap, self.places, "read_uncommitted"),
@@ -155,6 +156,12 @@ class Load:
         self._final = Recorder("final")
         self._done = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, name="copiers", daemon=True)
+
+    def _sender(self, name: str, topic: str, pause: float, codec: str) -> Sender:
+        places = self.of(topic)
+        return Sender(
+            name, self._bootstrap, places, pause=pause, padding=100, codec=codec, config=_HASTY
+        )
 
     def of(self, topic: str) -> list[Place]:
         return [place for place in self.places if place.topic == topic]

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from penstock.testing.history import History, Place
-from tests.system.chaos.faults import Fault, possible
+from tests.system.chaos.faults import UNSERVED, Fault, possible
 from tests.system.chaos.load import SINK, Load
 from tests.system.chaos.trio import Trio
 
-PROGRESS_SECONDS_MAX = 60.0
+PROGRESS_SECONDS_MAX = 30.0
 LASTS_SECONDS = (1.0, 6.0)
 QUIET_SECONDS = (0.5, 2.0)
 _NS = 1_000_000_000
@@ -71,10 +71,14 @@ class Game:
         try:
             harm = fault(self.trio, self._places, self.chance)
             played.what = next(harm)
-            time.sleep(lasts_seconds)
-            next(harm, None)
+            try:
+                time.sleep(lasts_seconds)
+                if kind not in UNSERVED:
+                    self.wait_progress(time.time_ns(), "while it lasted")
+            finally:
+                next(harm, None)
             played.healed = time.time_ns()
-            self.wait_progress(played.healed)
+            self.wait_progress(played.healed, "when all was put right")
             self.trio.wait_settled()
         except AssertionError as problem:
             self.problems.append(f"{kind} ({played.what}): {problem}")
@@ -86,13 +90,13 @@ class Game:
         )
         return played
 
-    def wait_progress(self, since: int) -> None:
+    def wait_progress(self, since: int, when: str = "") -> None:
         """Until something that was sent since then is acknowledged in every partition."""
         deadline = time.monotonic() + PROGRESS_SECONDS_MAX
         while silent := self.load.silent_since(since):
             assert time.monotonic() < deadline, (
-                f"nothing sent to {', '.join(map(str, silent))} was acknowledged for "
-                f"{PROGRESS_SECONDS_MAX:g} s"
+                f"nothing sent to {', '.join(map(str, silent))} was acknowledged in "
+                f"{PROGRESS_SECONDS_MAX:g} s {when}"
             )
             time.sleep(0.05)
 
