@@ -45,6 +45,11 @@ class QuorumService:
         self._learn = learn
 
     @property
+    def leader(self) -> int:
+        """Who leads the quorum, as far as this node knows; -1 if it does not."""
+        return self._driver.leader
+
+    @property
     def leads(self) -> bool:
         """Whether this node leads the quorum."""
         return self._driver.leading

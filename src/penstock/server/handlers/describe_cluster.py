@@ -32,15 +32,15 @@ def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> Descr
     if request.endpoint_type != kind:
         return _wrong_kind(call, kind, request.endpoint_type)
     if kind == CONTROLLERS:
-        nodes = _controllers(broker, listener)
+        controller, nodes = broker.quorum.leader, _controllers(broker, listener)
     else:
+        # Any broker forwards what is meant for the controller, so any may be named.
+        controller = broker.node_id
         nodes = _brokers(broker, listener, request.include_fenced_brokers)
     response = DescribeClusterResponse(
         endpoint_type=kind,
         cluster_id=broker.cluster_id,
-        # Any broker forwards what is meant for the controller, so any may be named; and a node
-        # whose controller listener answers is, as yet, the only controller.
-        controller_id=broker.node_id,
+        controller_id=controller,
         brokers=nodes,
     )
     if request.include_cluster_authorized_operations:
