@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.generated import alter_configs, incremental_alter_configs
+from penstock.protocol.generated import alter_configs, elect_leaders, incremental_alter_configs
 from penstock.protocol.generated.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
+ELECT_LEADERS_ERROR_FROM = 1
+"""The version from which ElectLeaders has an error for the whole."""
+
+
 async def forward(broker: Broker, call: Call, request: Any) -> Any:
     """The controller's answer, or Kafka's error in the shape of one."""
     controller = broker.controller_at(call.listener_name)
@@ -38,7 +42,7 @@ async def forward(broker: Broker, call: Call, request: Any) -> Any:
             raise  # the envelope is refused, not what lies in it
         away = controller is not broker.controller
         error = ErrorCode.NOT_CONTROLLER if away else ErrorCode.REQUEST_TIMED_OUT
-        return refusal(request, error)
+        return refusal(request, error, call.version)
 
 
 def forward_to_quorum(broker: Broker, call: Call, request: Any) -> Any:
@@ -52,11 +56,11 @@ def forward_to_quorum(broker: Broker, call: Call, request: Any) -> Any:
     return quorum.answer(request) if near else forward(broker, call, request)
 
 
-def refusal(request: Any, error: ErrorCode) -> Message:
-    """The response to a request of which nothing was done."""
+def refusal(request: Any, error: ErrorCode, version: int) -> Message:
+    """The response, in a version, to a request of which nothing was done."""
     build = _SHAPES.get(request.API_KEY)
     if build is not None:
-        return build(request, error)
+        return build(request, error, version)
     response: Any = API[request.API_KEY].response_class()
     response.error_code = error
     if hasattr(response, "error_message"):
@@ -65,7 +69,7 @@ def refusal(request: Any, error: ErrorCode) -> Message:
     return message
 
 
-def _create_topics(request: Any, error: ErrorCode) -> Message:
+def _create_topics(request: Any, error: ErrorCode, _: int) -> Message:
     return CreateTopicsResponse(
         topics=[
             CreatableTopicResult(name=each.name, error_code=error, error_message=error.message)
@@ -74,7 +78,7 @@ def _create_topics(request: Any, error: ErrorCode) -> Message:
     )
 
 
-def _delete_topics(request: Any, error: ErrorCode) -> Message:
+def _delete_topics(request: Any, error: ErrorCode, _: int) -> Message:
     named = [(each.name, each.topic_id) for each in request.topics]
     named += [(name, bytes(16)) for name in request.topic_names]
     return DeleteTopicsResponse(
@@ -87,7 +91,7 @@ def _delete_topics(request: Any, error: ErrorCode) -> Message:
     )
 
 
-def _create_partitions(request: Any, error: ErrorCode) -> Message:
+def _create_partitions(request: Any, error: ErrorCode, _: int) -> Message:
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(
@@ -98,7 +102,7 @@ def _create_partitions(request: Any, error: ErrorCode) -> Message:
     )
 
 
-def _alter_configs(request: Any, error: ErrorCode) -> Message:
+def _alter_configs(request: Any, error: ErrorCode, _: int) -> Message:
     return alter_configs.AlterConfigsResponse(
         responses=[
             alter_configs.AlterConfigsResourceResponse(
@@ -112,7 +116,7 @@ def _alter_configs(request: Any, error: ErrorCode) -> Message:
     )
 
 
-def _incremental_alter_configs(request: Any, error: ErrorCode) -> Message:
+def _incremental_alter_configs(request: Any, error: ErrorCode, _: int) -> Message:
     return incremental_alter_configs.IncrementalAlterConfigsResponse(
         responses=[
             incremental_alter_configs.AlterConfigsResourceResponse(
@@ -126,11 +130,30 @@ def _incremental_alter_configs(request: Any, error: ErrorCode) -> Message:
     )
 
 
-_SHAPES: dict[int, Callable[[Any, ErrorCode], Message]] = {
+def _elect_leaders(request: Any, error: ErrorCode, version: int) -> Message:
+    return elect_leaders.ElectLeadersResponse(
+        error_code=error if version >= ELECT_LEADERS_ERROR_FROM else 0,
+        replica_election_results=[
+            elect_leaders.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    elect_leaders.PartitionResult(
+                        partition_id=each, error_code=error, error_message=error.message
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+_SHAPES: dict[int, Callable[[Any, ErrorCode, int], Message]] = {
     int(ApiKey.CREATE_TOPICS): _create_topics,
     int(ApiKey.DELETE_TOPICS): _delete_topics,
     int(ApiKey.CREATE_PARTITIONS): _create_partitions,
     int(ApiKey.ALTER_CONFIGS): _alter_configs,
     int(ApiKey.INCREMENTAL_ALTER_CONFIGS): _incremental_alter_configs,
+    int(ApiKey.ELECT_LEADERS): _elect_leaders,
 }
 """Responses that have an error for each part; all others have one for the whole."""

@@ -36,6 +36,19 @@ class RandomRequests:
                 continue  # a field that this version has no place for, or too little
             return bytes(self._damaged(bytearray(whole[4:])))
 
+    def readable(self, spec: ApiSpec, version: int, count: int) -> list[Any]:
+        """Whole requests of one version, as a node would have read them."""
+        found: list[Any] = []
+        while len(found) < count:
+            out = bytearray()
+            try:
+                self._message(spec.request_class).write(version, out)
+            except (ProtocolError, StructError):
+                continue
+            request, _ = spec.request_class.read(bytes(out), version, 0)
+            found.append(request)
+        return found
+
     def _message(self, cls: type[Message]) -> Message:
         made: Message = self._part(cls)
         return made
