@@ -26,7 +26,7 @@ from tests.compat.eos.fleet import Fleet
 from tests.system.senders import Sender
 from tests.system.watching import Watch
 
-KILLS = int(os.environ.get("PENSTOCK_EOS_KILLS", "3"))
+KILLS = int(os.environ.get("PENSTOCK_EOS_KILLS", "2"))
 PARTITIONS = 4
 WORKERS = ["worker-0", "worker-1"]
 SOURCE, SINK, GROUP = "inputs", "outputs", "workers"
