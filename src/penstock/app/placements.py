@@ -21,23 +21,9 @@ ASSIGNMENTS_MAX = 2250
 
 
 def misplaced(broker: Broker) -> AssignReplicasToDirsRequest | None:
-    """What the controller does not know yet, or None. A node with one directory never asks."""
-    store = broker.store
-    if len(store.directories) < 2:
-        return None
-    found: dict[bytes, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
-    count = 0
-    topics = broker.image.topics.by_id
-    for (topic_id, index), partition in broker.hosted_by_id.items():
-        directory = store.directory_of(partition.log)
-        topic = topics.get(topic_id)
-        state = None if topic is None else topic.partitions.get(index)
-        if directory is None or state is None or not directory.online:
-            continue
-        if state.directory_of(broker.node_id) != directory.uuid and count < ASSIGNMENTS_MAX:
-            found[directory.uuid][topic_id].append(index)
-            count += 1
-    if not count:
+    """What the controller does not know yet, or None."""
+    found = _found(broker)
+    if not found:
         return None
     return AssignReplicasToDirsRequest(
         broker_id=broker.node_id,
@@ -59,3 +45,26 @@ def misplaced(broker: Broker) -> AssignReplicasToDirsRequest | None:
             for directory_id, by_topic in found.items()
         ],
     )
+
+
+def _found(broker: Broker) -> dict[bytes, dict[bytes, list[int]]]:
+    """Replicas that lie elsewhere than the metadata says, by directory and topic."""
+    store = broker.store
+    # A node with one directory need not ask where each log lies. But it does compare: the disk
+    # may be a new one, and a replica in a directory that no broker has can never lead.
+    sole = store.directories[0] if len(store.directories) == 1 else None
+    found: dict[bytes, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
+    count = 0
+    topics = broker.image.topics.by_id
+    for (topic_id, index), partition in broker.hosted_by_id.items():
+        topic = topics.get(topic_id)
+        state = None if topic is None else topic.partitions.get(index)
+        if state is None or partition.offline:
+            continue
+        directory = sole or store.directory_of(partition.log)
+        if directory.online and state.directory_of(broker.node_id) not in (directory.uuid, None):
+            found[directory.uuid][topic_id].append(index)
+            count += 1
+            if count == ASSIGNMENTS_MAX:
+                break
+    return found

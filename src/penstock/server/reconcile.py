@@ -14,6 +14,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from penstock.metadata.configs import BROKER, TOPIC
+from penstock.metadata.topics import DIRECTORY_UNASSIGNED
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import TopicPartition
 from penstock.replica.partition import Partition
@@ -174,7 +175,13 @@ class Reconciler:
     def _check_new(self, key: TopicPartition, state: PartitionImage) -> None:
         """NoDirectory if the log may lie in a directory that is offline: an empty one in another
         place would be taken for it, and all that it holds would be forgotten."""
+        node_id = self._broker.node_id
         is_new = state.leader_epoch == 0 and state.partition_epoch == 0
+        # A replica that nobody counts on may begin empty where its place is ours to choose.
+        is_new = is_new or (
+            state.directory_of(node_id) == DIRECTORY_UNASSIGNED
+            and node_id not in (*state.isr, *state.elr, *state.last_known_elr)
+        )
         if not is_new and not all(each.online for each in self._broker.store.directories):
             raise NoDirectory(errno.EIO, f"the log of {key} may be in a directory that is offline")
 

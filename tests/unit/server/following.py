@@ -49,7 +49,8 @@ class Host:
 
     def __init__(self, path: Path, node_id: NodeId) -> None:
         self.node_id = node_id
-        self.store = LogStore([str(path)], node_id=node_id, cluster_id="cluster")
+        directories = [f"{path}/one", f"{path}/two"]
+        self.store = LogStore(directories, node_id=node_id, cluster_id="cluster")
         self.store.open()
         self.workers = ThreadWorkers()
         self.commits = GroupCommit(self.workers, self.store.sync_failed)

@@ -11,6 +11,8 @@ import pytest
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.fetch import FetchRequest, PartitionData
 from penstock.replica.fetching import State
+from penstock.storage.log import Log
+from penstock.storage.moves import carry_out
 from tests.unit.server.asking import batch
 from tests.unit.server.following import Follower, Leader, contents, until
 
@@ -314,6 +316,40 @@ async def test_a_throttled_partition_that_is_behind_waits_and_others_do_not(
     leader.write(100, index=1)
     await until(lambda: held.end == 4100)
     await follower.close()
+
+
+@pytest.mark.parametrize("cut_meanwhile", [False, True])
+async def test_a_replica_moves_to_another_directory_while_it_is_copied(
+    leader: Leader, follower: Follower, cut_meanwhile: bool
+) -> None:
+    source = leader.lead(0)
+    for _ in range(30):
+        leader.write(10)
+    copy = follower.follow(0)
+    await until(lambda: copy.high_watermark == 300)
+    if cut_meanwhile:
+        follower.replication.leave(copy)
+        copy.lead(1, (2,), (1, 2))
+        copy.append(memoryview(bytearray(batch(5))), 0)
+    store = follower.store
+    here = store.directory_of(copy.log)
+    (other,) = (each for each in store.directories if each is not here)
+    move = store.begin_move(copy.log.topic_partition, other)
+    while not move.step(0):
+        pass
+    if cut_meanwhile:  # the copy has what the next leader never knew
+        source.lead(2, (1,), (1, 2))
+        follower.follow(2)
+
+    def use(_: object, new: Log) -> None:
+        copy.use_log(new)
+
+    leader.write(10)
+    assert await carry_out(move, follower.workers, lambda: 0, use)
+    assert store.directory_of(copy.log) is other
+    leader.write(10)
+    await until(lambda: copy.high_watermark == 320)
+    assert contents(copy) == contents(source)
 
 
 class Clock:
