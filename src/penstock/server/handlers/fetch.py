@@ -190,7 +190,7 @@ class _Reading:
             except (OSError, CorruptTxnIndex):
                 # Without the index, what was aborted could be taken for committed.
                 return self._failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
-        if read.data is not None:
+        if read.data is not None and not (self.follower and self._is_held_back(partition)):
             answer.records = read.data
             self.size += read.data.size
         return answer
@@ -215,6 +215,16 @@ class _Reading:
         if wanted.high_watermark != log.high_watermark or wanted.log_start != log.start:
             self.has_news = True
         return ErrorCode.NONE
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        """Whether a follower that is catching up has had more than its share for now."""
+        throttle = self.broker.throttles.leader
+        return (
+            throttle.active
+            and self.replica_id not in partition.isr
+            and throttle.concerns(partition.topic, partition.index)
+            and throttle.exceeded(self.broker.clock.monotonic())
+        )
 
     def _elsewhere(self, wanted: Wanted, partition: Partition, node_id: int) -> PartitionData:
         self.urgent = True
@@ -271,7 +281,20 @@ class _Reading:
                 session.send_to_back(wanted.key)
         if self.urgent:
             point_reader_at_leader(self.broker, self.call, response)
+        if self.follower and self.broker.throttles.leader.active:
+            self._count_throttled()
         return response
+
+    def _count_throttled(self) -> None:
+        """What goes to replicas that are listed counts, even if they are in sync by now."""
+        throttle = self.broker.throttles.leader
+        size = 0
+        for wanted, answer in self.answers:
+            partition = self.partition(wanted)
+            if partition is not None and throttle.concerns(partition.topic, partition.index):
+                size += getattr(answer.records, "size", 0)
+        if size:
+            throttle.record(size, self.broker.clock.monotonic())
 
 
 def _aborted(partition: Partition, offset: int, read: Readable) -> list[AbortedTransaction]:
