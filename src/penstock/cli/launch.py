@@ -14,6 +14,7 @@ from typing import NamedTuple
 DATA_DEFAULT = "./penstock-data"
 HOST_DEFAULT = "localhost"
 PORT_DEFAULT = 9092
+BROKERS_MAX = 64
 
 _UP_OPTIONS = {
     "--data": "data",
@@ -21,6 +22,8 @@ _UP_OPTIONS = {
     "--host": "host",
     "--port": "port",
     "-p": "port",
+    "--brokers": "brokers",
+    "-b": "brokers",
     "--config": "config",
     "-c": "config",
 }
@@ -33,6 +36,7 @@ class Up(NamedTuple):
     host: str = HOST_DEFAULT
     port: int = PORT_DEFAULT
     overrides: Mapping[str, str] = {}
+    brokers: int = 1
 
 
 class Server(NamedTuple):
@@ -66,6 +70,10 @@ def _read_up(words: Sequence[str]) -> Up | None:
             if not (value.isascii() and value.isdigit() and int(value) < 65536):
                 return None
             up = up._replace(port=int(value))
+        elif name == "brokers":
+            if not (value.isascii() and value.isdigit() and 0 < int(value) <= BROKERS_MAX):
+                return None
+            up = up._replace(brokers=int(value))
         elif name == "data":
             up = up._replace(data=value)
         else:
@@ -85,8 +93,11 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 
 def launch(wanted: Up | Server) -> int:
     """Run the node until it is told to stop; the exit status."""
-    from penstock.app import run_server, run_up
+    from penstock.app import run_company, run_server, run_up
 
     if isinstance(wanted, Server):
         return run_server(wanted.path)
+    if wanted.brokers > 1:
+        data, host, port, overrides, brokers = wanted
+        return run_company(brokers, data, host, port, overrides)
     return run_up(wanted.data, wanted.host, wanted.port, wanted.overrides)

@@ -10,7 +10,15 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.launch import DATA_DEFAULT, HOST_DEFAULT, PORT_DEFAULT, Server, Up, launch
+from penstock.cli.launch import (
+    BROKERS_MAX,
+    DATA_DEFAULT,
+    HOST_DEFAULT,
+    PORT_DEFAULT,
+    Server,
+    Up,
+    launch,
+)
 from penstock.cli.options import new_app, pairs_of
 
 up = new_app()
@@ -36,13 +44,27 @@ def run_up(
         list[str] | None,
         typer.Option("--config", "-c", metavar="KEY=VALUE", help="A broker setting; repeatable."),
     ] = None,
+    brokers: Annotated[
+        int,
+        typer.Option(
+            "--brokers",
+            "-b",
+            metavar="N",
+            min=1,
+            max=BROKERS_MAX,
+            help="So many brokers as one cluster, on this port and those behind it.",
+        ),
+    ] = 1,
 ) -> None:
     """Start a node with sensible settings, for this machine.
 
     It keeps its data in one directory, and finds it again there the next time. When it takes
     requests it prints `penstock is ready on HOST:PORT`. Ctrl-C or SIGTERM stops it cleanly.
+
+    With `--brokers N` it starts N broker processes that form one cluster, for a machine with more
+    cores, and starts those again that end.
     """
-    raise typer.Exit(launch(Up(data, host, port, pairs_of(config, "--config"))))
+    raise typer.Exit(launch(Up(data, host, port, pairs_of(config, "--config"), brokers)))
 
 
 @server.command()

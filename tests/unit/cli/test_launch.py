@@ -14,6 +14,8 @@ LINES = [
     (["up", "-c", "a=1", "--config", "b=x=y"], Up(overrides={"a": "1", "b": "x=y"})),
     (["up", "-c", "a=1", "-c", "a=2"], Up(overrides={"a": "2"})),
     (["up", "-c", "a="], Up(overrides={"a": ""})),
+    (["up", "--brokers", "3", "-c", "a=1"], Up(overrides={"a": "1"}, brokers=3)),
+    (["up", "-b", "2"], Up(overrides={}, brokers=2)),
     (["server", "node.properties"], Server("node.properties")),
 ]
 
@@ -51,6 +53,8 @@ def test_the_full_parser_reads_them_the_same(
         ["up", "--port", "65536"],
         ["up", "--port", "-1"],
         ["up", "--prot", "1"],
+        ["up", "--brokers", "0"],
+        ["up", "--brokers", "65"],
         ["up", "extra"],
         ["up", "--config", "novalue"],
         ["up", "--config", "=1"],

@@ -40,6 +40,9 @@ Usage: penstock up [OPTIONS]
   When it takes requests it prints `penstock is ready on HOST:PORT`. Ctrl-C or
   SIGTERM stops it cleanly.
 
+  With `--brokers N` it starts N broker processes that form one cluster, for a
+  machine with more cores, and starts those again that end.
+
 Options:
   -d, --data DIR          Where the data lives; made if missing.  [default:
                           ./penstock-data]
@@ -48,6 +51,8 @@ Options:
   -p, --port PORT         The port; 0 takes a free one.  [default: 9092;
                           0<=x<=65535]
   -c, --config KEY=VALUE  A broker setting; repeatable.
+  -b, --brokers N         So many brokers as one cluster, on this port and
+                          those behind it.  [default: 1; 1<=x<=64]
   -h, --help              Show this message and exit.
 """,
     "server": """\
