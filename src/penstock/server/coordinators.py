@@ -12,10 +12,10 @@ from penstock.coordination.txn.shard import TxnShard
 from penstock.protocol.record_frames import GROUP, TRANSACTION
 from penstock.server.group_errands import GroupErrands
 from penstock.server.internal_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC, InternalTopics
+from penstock.server.txn_first_batches import Verifications
 from penstock.server.txn_markers import MarkerWriter
 from penstock.server.txn_questions import CoordinatorQuestions
 from penstock.server.txn_remote_markers import RemoteMarkers
-from penstock.server.txn_verification import Verifications
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta

@@ -24,7 +24,7 @@ from penstock.protocol.generated.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from penstock.server import txn_markers, txn_verification
+from penstock.server import txn_first_batches, txn_markers, txn_verification
 from penstock.server.txn_markers import MARKERS_AT_ONCE, MarkerWriter
 from tests.unit.server.asking import asking, asking_node, batch, port_of, running_node
 from tests.unit.server.txn_talk import SHARDS, STATE_TOPIC, Talk
@@ -143,7 +143,7 @@ async def test_batches_that_wait_take_bounded_memory(
         return later
 
     await talk.init()
-    monkeypatch.setattr(txn_verification, "WAITING_BYTES_MAX", 150)
+    monkeypatch.setattr(txn_first_batches, "WAITING_BYTES_MAX", 150)
     monkeypatch.setattr(txn_verification, "ask", lambda *what, **_: ask_slowly(*what, False))
     for request in first_batches(talk, 4, acks):
         talk.asker.send(request, 12)

@@ -13,7 +13,7 @@ from penstock.coordination.txn.adding import Participation, Verdict
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.add_offsets_to_txn import AddOffsetsToTxnResponse
 from penstock.server.txn_fencing import known_error
-from penstock.server.txn_verification import ask
+from penstock.server.txn_verification import ask_here
 
 if TYPE_CHECKING:
     import asyncio
@@ -42,7 +42,7 @@ def handle(
         request.producer_epoch,
         ((groups.topic, shard_of(request.group_id, partitions)),),
     )
-    verdict = ask(broker, what, verify_only=False)
+    verdict = ask_here(broker, what, verify_only=False)
     if isinstance(verdict, Verdict):
         return _response(call, verdict)
     return _wait(call, verdict)

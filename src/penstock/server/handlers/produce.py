@@ -23,7 +23,7 @@ from penstock.records.compression import ZSTD
 from penstock.replica.partition import Appended, Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Unverified
 from penstock.server.leaders import point_at_leader
-from penstock.server.txn_verification import Question, verify_batches
+from penstock.server.txn_first_batches import Question, verify_batches
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
