@@ -138,6 +138,7 @@ class Broker:
         self.image = image
         self.neighbours.on_image(image)
         self.throttles.on_image(image, delta)
+        self.replication.on_image(delta)
         self.isr_changes.on_image(image, delta)
         self._reconciler.apply(image, delta)
         self.coordinators.on_image(image, delta)

@@ -11,12 +11,15 @@ import logging
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from penstock.metadata.configs import BROKER
 from penstock.replica.fetching import Following, State
+from penstock.server.config_changes import layers_of
 from penstock.server.fetcher import Fetcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.metadata.delta import MetadataDelta
     from penstock.replica.fetch_session import Key
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
@@ -54,17 +57,34 @@ class Replication:
         self.leave(partition)
         if partition.leader == NOBODY or partition.offline or self._closed:
             return
-        number = (31 * crc32(partition.topic.encode()) + partition.index) % self._count
-        fetcher = self._fetchers.get((partition.leader, number))
-        if fetcher is None:
-            fetcher = Fetcher(self.broker, self.commits, partition.leader, number)
-            self._fetchers[partition.leader, number] = fetcher
         following = Following(partition.leader, partition.leader_epoch, self._backoff_ms)
+        fetcher = self._places[key] = self._fetcher_for(partition)
         fetcher.add(key, partition, following)
-        self._places[key] = fetcher
+
+    def _fetcher_for(self, partition: Partition) -> Fetcher:
+        number = (31 * crc32(partition.topic.encode()) + partition.index) % self._count
+        found = self._fetchers.get((partition.leader, number))
+        if found is None:
+            found = Fetcher(self.broker, self.commits, partition.leader, number)
+            self._fetchers[partition.leader, number] = found
+        return found
+
+    def on_image(self, delta: MetadataDelta) -> None:
+        """The number of fetchers may have changed: then all partitions find their places anew."""
+        if delta.configs is None or not any(kind == BROKER for kind, _ in delta.configs.changed):
+            return
+        count = layers_of(self.broker).current.get_int("num.replica.fetchers")
+        if count == self._count:
+            return
+        self._count = count
+        followed = [partition for partition, _ in self.lags()]
+        for partition in followed:
+            self.leave(partition)
+        for partition in followed:
+            self.follow(partition)
 
     def leave(self, partition: Partition) -> None:
-        """Copy a partition no more: it leads, is gone, or has no leader."""
+        """Copy a partition no more: it leads, is gone, has no leader, or is copied elsewhere."""
         key = partition.topic_id, partition.index
         place = self._places.pop(key, None)
         if place is None:

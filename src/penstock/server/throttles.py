@@ -42,9 +42,11 @@ class Throttles:
         self.follower.rate_max = _rate(rates, "follower.replication.throttled.rate")
 
     def _choose(self, topic: str, config: Mapping[str, str]) -> None:
-        for throttle, side in ((self.leader, "leader"), (self.follower, "follower")):
-            listed = config.get(f"{side}.replication.throttled.replicas", "")
-            throttle.choose(topic, listed.split(","), self._node_id)
+        for throttle, key in (
+            (self.leader, "leader.replication.throttled.replicas"),
+            (self.follower, "follower.replication.throttled.replicas"),
+        ):
+            throttle.choose(topic, config.get(key, "").split(","), self._node_id)
 
 
 def _rate(settings: Mapping[str, str], name: str) -> int:

@@ -79,6 +79,7 @@ class Leader(Host):
     def __init__(self, path: Path) -> None:
         super().__init__(path, LEADER)
         self.asked: list[Message] = []
+        self.purposes: dict[str, None] = {}
         self.sessions = FetchSessions(10, iter(range(1, 1000)).__next__)
         self.reachable = True
         self.spoil: Callable[[PartitionData], None] = lambda _: None
@@ -104,6 +105,7 @@ class Leader(Host):
         if not self.reachable:
             raise PeerLost("unplugged")
         self.asked.append(request)
+        self.purposes[purpose] = None
         if isinstance(request, ListOffsetsRequest):
             return self._offsets(request)
         heard, _ = FetchRequest.read(request.encode(VERSION), VERSION)

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.metadata.configs import BROKER
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.image import EMPTY
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.fetch import FetchRequest, PartitionData
+from penstock.protocol.generated.metadata_records import ConfigRecord
 from penstock.replica.fetching import State
 from penstock.storage.log import Log
 from penstock.storage.moves import carry_out
@@ -350,6 +354,25 @@ async def test_a_replica_moves_to_another_directory_while_it_is_copied(
     leader.write(10)
     await until(lambda: copy.high_watermark == 320)
     assert contents(copy) == contents(source)
+
+
+async def test_more_fetchers_share_the_partitions_when_the_configuration_says_so(
+    leader: Leader, follower: Follower
+) -> None:
+    for index in range(8):
+        leader.lead(0, index)
+        leader.write(1, index=index)
+        follower.follow(0, index)
+    await until(lambda: all(each.high_watermark == 1 for each in follower.partitions.values()))
+    assert list(leader.purposes) == ["fetcher-0"]
+    delta = MetadataDelta(EMPTY)
+    delta.replay(ConfigRecord(resource_type=BROKER, name="num.replica.fetchers", value="2"))
+    follower.broker.image = delta.apply(1, 0)
+    follower.replication.on_image(delta)
+    for index in range(8):
+        leader.write(1, index=index)
+    await until(lambda: all(each.high_watermark == 2 for each in follower.partitions.values()))
+    assert sorted(leader.purposes) == ["fetcher-0", "fetcher-1"]
 
 
 class Clock:
