@@ -139,7 +139,7 @@ async def test_offsets_count_when_the_transaction_ends_wherever_the_group_is_coo
     await find(nodes, "any", 1)
     name = next(
         name
-        for name in (f"orders-{number}" for number in range(50))
+        for name in (f"elsewhere-{number}" for number in range(50))
         if nodes.coordinator("__transaction_state", name) != home
     )
     talk = await introduce(nodes, name)
