@@ -168,7 +168,7 @@ class InSync:
             if each != node_id
         }
         self.proposed: Proposal | None = None
-        self._joining = UNKNOWN
+        self._joining: tuple[int, ...] = ()
         self._recovering = recovering
 
     def follow_metadata(
@@ -192,7 +192,7 @@ class InSync:
     @property
     def maximal(self) -> tuple[int, ...]:
         """The in-sync set and who may have joined it."""
-        return self.isr if self._joining == UNKNOWN else (*self.isr, self._joining)
+        return self.isr + self._joining
 
     def end_of_all(self, leader_end: int, now: int) -> int:
         """The end of what every follower has that counts; UNBOUNDED if none counts.
@@ -206,7 +206,7 @@ class InSync:
         for node_id, follower in self.followers.items():
             if follower.end < end and (
                 node_id in isr
-                or node_id == joining
+                or node_id in joining
                 or (
                     follower.keeps_up(leader_end, now, peers.lag_ms_max)
                     and peers.may_join(follower)
@@ -244,21 +244,24 @@ class InSync:
         follower.fetched(broker_epoch, end, start, leader_end, now)
         return ErrorCode.NONE
 
+    def kept_up(self, node_id: int, at: int) -> None:
+        """A follower has asked at a time, and there was nothing that it did not have."""
+        follower = self.followers.get(node_id)
+        if follower is not None:
+            follower.caught_up_at = max(follower.caught_up_at, at)
+            follower.fetched_at = max(follower.fetched_at, at)
+
     def propose_joining(self, node_id: int, high_watermark: int) -> Proposal | None:
         """The set with this follower, if it has what it takes and is not in there yet."""
         if self.proposed is not None or node_id in self.isr:
             return None
-        follower = self.followers[node_id]
-        if follower.end < max(high_watermark, self.leader_start):
+        if not self._may_join(self.followers[node_id], high_watermark):
             return None
-        if not self._peers.may_join(follower):
-            return None
-        self._joining = node_id
-        return self._propose((*self.isr, node_id))
+        return self._propose(self.isr, (node_id,))
 
-    def propose_leaving(self, leader_end: int, now: int) -> Proposal | None:
-        """The set without those who fell behind; or as it is, if the controller has yet to hear
-        that a leader which was elected unclean has nothing left to recover."""
+    def propose(self, high_watermark: int, leader_end: int, now: int) -> Proposal | None:
+        """The set without those who fell behind and with those who caught up; or as it is, if the
+        controller has yet to hear that an unclean leader has nothing left to recover."""
         if self.proposed is not None:
             return None
         left = tuple(
@@ -266,9 +269,16 @@ class InSync:
             for each in self.isr
             if each == self._node_id or self._keeps_up(each, leader_end, now)
         )
-        if left == self.isr and not self._recovering:
+        joining = tuple(
+            node_id
+            for node_id, follower in self.followers.items()
+            if node_id not in self.isr
+            and self._keeps_up(node_id, leader_end, now)
+            and self._may_join(follower, high_watermark)
+        )
+        if left == self.isr and not joining and not self._recovering:
             return None
-        return self._propose(left)
+        return self._propose(left, joining)
 
     def answered(self, proposal: Proposal, answer: Decided | ErrorCode) -> bool:
         """What became of a proposal; True if it should be sent again."""
@@ -290,11 +300,17 @@ class InSync:
         follower = self.followers.get(node_id)
         return follower is not None and follower.keeps_up(leader_end, now, self._peers.lag_ms_max)
 
-    def _propose(self, isr: tuple[int, ...]) -> Proposal:
+    def _may_join(self, follower: Follower, high_watermark: int) -> bool:
+        return follower.end >= max(high_watermark, self.leader_start) and self._peers.may_join(
+            follower
+        )
+
+    def _propose(self, left: tuple[int, ...], joining: tuple[int, ...]) -> Proposal:
+        self._joining = joining
         self.proposed = Proposal(
             self.leader_epoch,
             self.partition_epoch,
-            tuple((each, self._broker_epoch(each)) for each in isr),
+            tuple((each, self._broker_epoch(each)) for each in left + joining),
         )
         return self.proposed
 
@@ -309,4 +325,4 @@ class InSync:
         self.partition_epoch = partition_epoch
         self.isr = isr
         self.proposed = None
-        self._joining = UNKNOWN
+        self._joining = ()

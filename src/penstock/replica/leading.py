@@ -29,13 +29,19 @@ def fetched(
     return proposal
 
 
+def kept_up(partition: Partition, node_id: int, at: int) -> None:
+    """A follower that had everything at a time, and has to be looked at again now."""
+    if partition.in_sync is not None:
+        partition.in_sync.kept_up(node_id, at)
+
+
 def review(partition: Partition, now: int) -> Proposal | None:
     """Time has passed, or brokers came and went: an in-sync set to propose, or nothing."""
     in_sync = partition.in_sync
     if in_sync is None or partition.offline:
         return None
     partition.count_in_sync(now)
-    return in_sync.propose_leaving(partition.log.end, now)
+    return in_sync.propose(partition.high_watermark, partition.log.end, now)
 
 
 def answered(
@@ -46,6 +52,7 @@ def answered(
     if in_sync is None:
         return False
     again = in_sync.answered(proposal, answer)
+    partition.take_in_sync()
     partition.count_in_sync(now)
     return again
 

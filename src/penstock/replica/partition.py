@@ -48,7 +48,7 @@ class Partition:
 
     __slots__ = (
         "_by_head",
-        "_end_waiters",
+        "_followers",
         "_peers",
         "_reign",
         "_replicated",
@@ -110,7 +110,7 @@ class Partition:
         self._sync_queue = syncs
         log.producers.advance_high_watermark(log.high_watermark)
         self._waiters: dict[Waiter, None] = {}  # in the order in which they came
-        self._end_waiters: dict[FollowerWaiter, None] = {}
+        self._followers: dict[int, FollowerWaiter] = {}  # by node
         self.waits = Waits()
         self.guards = Guards()
         self._follow_config(log.config)
@@ -188,14 +188,17 @@ class Partition:
 
     # -- followers, as their leader sees them -------------------------------------------------
 
-    def count_in_sync(self, now: int) -> None:
-        """Something has changed about who is in sync, or how far they are: see what is committed.
+    # Who tells the leader of them is in `replica.leading`.
 
-        Who changes it is in `replica.leading`.
-        """
+    def take_in_sync(self) -> None:
+        """The controller has answered who is in sync."""
+        if self.in_sync is not None:
+            self._take_isr(self.in_sync.isr, self.replicas)
+
+    def count_in_sync(self, now: int) -> None:
+        """Followers may have come further, or others may count: see what is committed."""
         in_sync = self.in_sync
         if in_sync is not None:
-            self._take_isr(in_sync.isr, self.replicas)
             self._recount(now)
             self._advance(BYTES_UNCOUNTED)
             if self.waits.starts:
@@ -252,7 +255,7 @@ class Partition:
 
     def release_readers(self) -> None:
         """Those who wait for more to read look once more, and answer with what they find."""
-        for waiter in [*self._waiters, *self._end_waiters]:
+        for waiter in [*self._waiters, *self._followers.values()]:
             waiter.progress(0)
 
     def go_offline(self) -> None:
@@ -345,9 +348,9 @@ class Partition:
         else:
             self.synced = end
         self._advance(len(records))
-        if self._end_waiters:
-            for waiter in list(self._end_waiters):
-                waiter.progress(len(records))
+        if self._followers:
+            for follower in list(self._followers.values()):
+                follower.progress(len(records))
         return _new(Appended, (base, end, append_time, log.start))
 
     def append_own(self, batch: bytearray, now: int) -> Appended | Refused:
@@ -479,12 +482,12 @@ class Partition:
         if self._waiters:
             for waiter in list(self._waiters):
                 waiter.progress(size)
-        if self._end_waiters:
+        if self._followers:
             self._tell_marks()
 
     def _tell_marks(self) -> None:
-        for waiter in list(self._end_waiters):
-            waiter.marks_moved()
+        for follower in list(self._followers.values()):
+            follower.marks_moved()
 
     @property
     def last_stable(self) -> int:
@@ -556,11 +559,15 @@ class Partition:
         """Tell `waiter` when more is committed, until it is removed."""
         self._waiters[waiter] = None
 
-    def park_follower(self, waiter: FollowerWaiter) -> None:
-        """Tell `waiter` when there is more in the log, until it is removed."""
-        self._end_waiters[waiter] = None
-
     def unpark(self, waiter: Waiter) -> None:
         """Stop telling."""
         self._waiters.pop(waiter, None)
-        self._end_waiters.pop(waiter, None)  # type: ignore[call-overload]
+
+    def park_follower(self, node_id: int, waiter: FollowerWaiter) -> None:
+        """Tell whoever waits for a follower when there is more in the log; one for each node."""
+        self._followers[node_id] = waiter
+
+    def unpark_follower(self, node_id: int, waiter: FollowerWaiter) -> None:
+        """Stop telling, unless another has taken the place since."""
+        if self._followers.get(node_id) is waiter:
+            del self._followers[node_id]

@@ -2,21 +2,23 @@
 
 A session is opened by epoch 0, carried on by epochs 1, 2, ... and closed by epoch -1. The cache
 has a bound; when it is full of sessions in use, a new consumer simply gets none and names its
-partitions each time.
+partitions each time. A follower names more than most, and pushes a consumer's session out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
+from penstock.server.follower_watch import FollowerWatch
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.fetch import FetchRequest
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
+NO_FOLLOWER = -1
 EPOCH_LAST = 2_147_483_647
 EVICTION_MS_MIN = 120_000
 """A session that was used since may not be pushed out by a new one."""
@@ -72,21 +74,27 @@ class Wanted:
 class FetchSession:
     """What one consumer or follower has named so far."""
 
-    __slots__ = ("by_id", "epoch", "last_used", "session_id", "wanted")
+    __slots__ = ("by_id", "epoch", "last_used", "session_id", "wanted", "watch")
 
-    def __init__(self, session_id: int, by_id: bool, now: int) -> None:
+    def __init__(self, session_id: int, by_id: bool, now: int, follower: int) -> None:
         self.session_id = session_id
         self.by_id = by_id
+        self.watch = None if follower == NO_FOLLOWER else FollowerWatch(follower)
         self.epoch = 1  # expected next
         self.last_used = now
         self.wanted: dict[Key, Wanted] = {}
+
+    @property
+    def follower(self) -> int:
+        """Whose it is, if a broker's."""
+        return NO_FOLLOWER if self.watch is None else self.watch.node_id
 
     def advance(self, now: int) -> None:
         """Expect the next epoch; it never comes back to 0, which opens sessions."""
         self.epoch = 1 if self.epoch == EPOCH_LAST else self.epoch + 1
         self.last_used = now
 
-    def change(self, asked: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
+    def change(self, asked: Collection[Wanted], forgotten: Collection[Key]) -> None:
         """Add or update what is asked, drop what is forgotten."""
         for item in asked:
             known = self.wanted.get(item.key)
@@ -96,6 +104,8 @@ class FetchSession:
                 known.ask(item)
         for key in forgotten:
             self.wanted.pop(key, None)
+        if self.watch is not None:
+            self.watch.change((item.key for item in asked), forgotten)
 
     def send_to_back(self, key: Key) -> None:
         """A partition that just gave data comes last next time, so that none starves."""
@@ -105,16 +115,21 @@ class FetchSession:
 class FetchPlan:
     """What one fetch reads: the partitions, and the session that it belongs to, if any."""
 
-    __slots__ = ("incremental", "session", "session_id", "wanted")
+    __slots__ = ("by_key", "incremental", "session", "session_id")
 
     def __init__(
-        self, wanted: Iterable[Wanted], session: FetchSession | None, incremental: bool
+        self, wanted: Mapping[Key, Wanted], session: FetchSession | None, incremental: bool
     ) -> None:
-        self.wanted = list(wanted)
+        self.by_key = wanted
         self.session = session
         self.session_id = 0 if session is None else session.session_id
         self.incremental = incremental
         """Whether partitions with nothing new are left out of the answer."""
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        """In the order in which they are read."""
+        return list(self.by_key.values())
 
 
 class FetchSessions:
@@ -132,7 +147,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, version: int, now: int) -> FetchPlan | ErrorCode:
+    def begin(
+        self, request: FetchRequest, version: int, now: int, follower: int = NO_FOLLOWER
+    ) -> FetchPlan | ErrorCode:
         """Decide what this request reads, and keep its session up to date."""
         asked = _asked(request, version)
         session_id, epoch = request.session_id, request.session_epoch
@@ -140,25 +157,27 @@ class FetchSessions:
             self._drop(session_id)
             if epoch == FINAL_EPOCH:
                 return FetchPlan(asked, None, False)
-            session = self._open(version >= 13, len(asked), now)
+            session = self._open(version >= 13, len(asked), now, follower)
             if session is not None:
-                self._change(session, asked, ())
-                return FetchPlan(session.wanted.values(), session, False)
+                self._change(session, asked.values(), ())
+                return FetchPlan(session.wanted, session, False)
             return FetchPlan(asked, None, False)
-        return self._carry_on(session_id, epoch, asked, _forgotten(request, version), version, now)
+        session = self._sessions.get(session_id)
+        if session is None or session.follower != follower:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        forgotten = _forgotten(request, version)
+        return self._carry_on(session, epoch, asked.values(), forgotten, version, now)
 
     def _carry_on(
         self,
-        session_id: int,
+        session: FetchSession,
         epoch: int,
-        asked: list[Wanted],
+        asked: Collection[Wanted],
         forgotten: list[Key],
         version: int,
         now: int,
     ) -> FetchPlan | ErrorCode:
-        session = self._sessions.get(session_id)
-        if session is None:
-            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        session_id = session.session_id
         if session.epoch != epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id != (version >= 13):
@@ -166,35 +185,48 @@ class FetchSessions:
         self._change(session, asked, forgotten)
         if not session.wanted:
             self._drop(session_id)  # nothing is left to carry on with
-            return FetchPlan((), None, False)
+            return FetchPlan({}, None, False)
         if self._partitions > self._partitions_max:
             self._drop(session_id)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client goes on without one
         session.advance(now)
         self._sessions[session_id] = self._sessions.pop(session_id)
-        return FetchPlan(session.wanted.values(), session, True)
+        return FetchPlan(session.wanted, session, True)
 
-    def _open(self, by_id: bool, size: int, now: int) -> FetchSession | None:
+    def _open(self, by_id: bool, size: int, now: int, follower: int) -> FetchSession | None:
+        if follower != NO_FOLLOWER:
+            self._drop_abandoned(follower, now)
         while (
             len(self._sessions) >= self._count_max or self._partitions + size > self._partitions_max
         ):
-            if not self._evict(now):
+            if not self._evict(now, follower):
                 return None
         session_id = self._draw_id()
         while session_id in self._sessions:
             session_id = self._draw_id()
-        session = self._sessions[session_id] = FetchSession(session_id, by_id, now)
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, now, follower)
         return session
 
-    def _evict(self, now: int) -> bool:
+    def _evict(self, now: int, follower: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now - oldest.last_used < EVICTION_MS_MIN:
-            return False
+            if follower == NO_FOLLOWER:
+                return False
+            consumers = (each for each in self._sessions.values() if each.watch is None)
+            oldest = next(consumers, None)
+            if oldest is None:
+                return False
         self._drop(oldest.session_id)
         return True
 
+    def _drop_abandoned(self, follower: int, now: int) -> None:
+        """A follower that lost a connection does not come back to the session that it had there."""
+        for session in list(self._sessions.values()):
+            if session.follower == follower and now - session.last_used >= EVICTION_MS_MIN:
+                self._drop(session.session_id)
+
     def _change(
-        self, session: FetchSession, asked: Iterable[Wanted], forgotten: Iterable[Key]
+        self, session: FetchSession, asked: Collection[Wanted], forgotten: Collection[Key]
     ) -> None:
         before = len(session.wanted)
         session.change(asked, forgotten)
@@ -204,9 +236,11 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session.wanted)
+            if session.watch is not None:
+                session.watch.close()
 
 
-def _asked(request: FetchRequest, version: int) -> list[Wanted]:
+def _asked(request: FetchRequest, version: int) -> dict[Key, Wanted]:
     """What is asked for, each partition once: the last word on it counts."""
     by_id = version >= 13
     asked: dict[Key, Wanted] = {}
@@ -222,7 +256,7 @@ def _asked(request: FetchRequest, version: int) -> list[Wanted]:
                 item.last_fetched_epoch,
                 item.log_start_offset,
             )
-    return list(asked.values())
+    return asked
 
 
 def _forgotten(request: FetchRequest, version: int) -> list[Key]:

@@ -95,9 +95,12 @@ class IsrChanges:
         now = self._broker.clock.monotonic()
         for partition in list(self._broker.hosted.values()):
             if partition.leading:
-                proposal = leading.review(partition, now)
-                if proposal is not None:
-                    self.submit(partition, proposal)
+                self._review_one(partition, now)
+
+    def _review_one(self, partition: Partition, now: int) -> None:
+        proposal = leading.review(partition, now)
+        if proposal is not None:
+            self.submit(partition, proposal)
 
     # -- the conversation with the controller -------------------------------------------------
 
@@ -173,6 +176,9 @@ class IsrChanges:
             if self._waiting.get(key) == (partition, proposal):
                 del self._waiting[key]
             log.debug("%s: %s are in sync", partition, partition.isr)
+            # Others may have caught up meanwhile, and be so quiet that no fetch shows it.
+            if not answer.error_code:
+                self._review_one(partition, now)
         log.info("told the controller who is in sync in %d partitions", len(sent))
         return done
 

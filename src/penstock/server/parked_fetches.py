@@ -6,33 +6,19 @@ it, or nothing. So the fetch looks again when enough may be there, and is answer
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
 
     from penstock.protocol.generated.fetch import FetchResponse
     from penstock.replica.partition import Partition
-    from penstock.server.broker import Broker
+    from penstock.server.fetch_reading import Reading
+    from penstock.server.follower_reading import FollowerReading
 
 NEWS_MS_MAX = 20
 """How long news of a watermark may wait for records to travel with. A follower hears soon what its
 consumers may read, and a busy partition needs no answers that carry nothing else."""
-
-
-class Reading(Protocol):
-    """What a fetch finds when it looks at its partitions."""
-
-    broker: Broker
-    size: int
-    urgent: bool
-
-    def collect(self) -> None: ...
-
-    def response(self) -> FetchResponse: ...
-
-    def partitions(self) -> Iterable[Partition]: ...
 
 
 class ParkedFetch:
@@ -60,14 +46,16 @@ class ParkedFetch:
         # Whoever awaits the answer may be gone before it comes: leaving must not depend on them.
         self.answer.add_done_callback(self._leave)
         self._timer = broker.loop.call_later(wait_ms / 1000, self._time_out)
-        self._partitions = list(reading.partitions())
-        self._park()
+        self._partitions = self._park()
         broker.parked_fetches += 1
         broker.parked_partitions += len(self._partitions)
 
-    def _park(self) -> None:
-        for partition in self._partitions:
+    def _park(self) -> list[Partition]:
+        """Let the partitions tell of progress; those that have to be told when it is over."""
+        partitions = list(self._reading.partitions())
+        for partition in partitions:
             partition.park(self)
+        return partitions
 
     def progress(self, size: int) -> None:
         """A partition may have `size` more bytes to read, or news of another kind (0)."""
@@ -105,17 +93,23 @@ class ParkedFetch:
 class ParkedFollower(ParkedFetch):
     """A follower's fetch; it is answered soon, too, when the leader's marks have moved."""
 
-    __slots__ = ("_hastened",)
+    __slots__ = ("_hastened", "_watch")
 
-    def __init__(self, reading: Reading, min_bytes: int, wait_ms: int, has_news: bool) -> None:
+    def __init__(self, reading: FollowerReading, min_bytes: int, wait_ms: int) -> None:
         self._hastened = False
+        self._watch = reading.watch
         super().__init__(reading, min_bytes, wait_ms)
-        if has_news:
+        if reading.has_news:
             self.marks_moved()
 
-    def _park(self) -> None:
-        for partition in self._partitions:
-            partition.park_follower(self)
+    def _park(self) -> list[Partition]:
+        self._watch.parked = self
+        return []
+
+    def _leave(self, answer: asyncio.Future[FetchResponse]) -> None:
+        super()._leave(answer)
+        if self._watch.parked is self:
+            self._watch.parked = None
 
     def marks_moved(self) -> None:
         """The watermark moved, or the beginning of the log."""

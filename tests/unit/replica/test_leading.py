@@ -102,7 +102,7 @@ def test_consumers_hear_of_commits_and_followers_of_appends(store: LogStore, syn
     partition = led(store, syncs)
     consumer, follower = Waiting(), Waiting()
     partition.park(consumer)
-    partition.park_follower(follower)
+    partition.park_follower(ALICE, follower)
     data = batch(3)
     append(partition, data)
     assert (consumer.told, follower.told, follower.marks) == ([], [len(data)], 0)
@@ -110,7 +110,7 @@ def test_consumers_hear_of_commits_and_followers_of_appends(store: LogStore, syn
     fetch(partition, BOB, 3)
     assert (consumer.told, follower.told, follower.marks) == ([BYTES_UNCOUNTED], [len(data)], 1)
     partition.unpark(consumer)
-    partition.unpark(follower)
+    partition.unpark_follower(ALICE, follower)
     append(partition, data)
     assert len(follower.told) == 1
 
@@ -229,7 +229,7 @@ async def test_deleting_waits_for_every_live_replica(store: LogStore, syncs: Syn
     for node_id in (ALICE, BOB):
         fetch(partition, node_id, 3)
     follower = Waiting()
-    partition.park_follower(follower)
+    partition.park_follower(ALICE, follower)
     partition.delete_to(2)
     assert follower.marks == 1 and leading.low_watermark(partition) == 0
     done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
