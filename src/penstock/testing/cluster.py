@@ -89,34 +89,49 @@ class Cluster:
         """The cluster's id."""
         self._kept = data is not None
         self._data = os.fspath(data) if data is not None else tempfile.mkdtemp(prefix="penstock-")
-        ports = iter(free_ports(2 * nodes))
-        placed = {number: (next(ports), next(ports)) for number in range(1, nodes + 1)}
+        self._config = dict(config or {})
+        self._start_seconds_max = start_seconds_max
+        ports = iter(free_ports(nodes))
+        controllers = {
+            number: next(ports) for number, role in enumerate(each_role, 1) if "controller" in role
+        }
+        self.voters = ",".join(f"{number}@{HOST}:{port}" for number, port in controllers.items())
+        """What every node has for controller.quorum.voters."""
+        self._replication = replication_settings(sum("broker" in role for role in each_role))
         self.nodes: dict[int, Node] = {}
         """By id."""
-        voters = ",".join(
-            f"{number}@{HOST}:{placed[number][1]}"
-            for number, role in enumerate(each_role, 1)
-            if "controller" in role
-        )
-        brokers = sum("broker" in role for role in each_role)
         for number, role in enumerate(each_role, 1):
-            port, controller_port = placed[number]
-            settings = {
-                **settings_of(number, role, port, controller_port, voters),
-                **replication_settings(brokers),
-                **(config or {}),
-                **((configs or {}).get(number) or {}),
-            }
-            self.nodes[number] = Node(
-                number,
-                role,
-                self.directory(number),
-                port if "broker" in role else controller_port,
-                controller_port,
-                settings,
-                start_seconds_max,
-            )
-            self._format(number)
+            own = (configs or {}).get(number) or {}
+            self.add(number, role, own, controller_port=controllers.get(number, 0))
+
+    def add(
+        self,
+        node_id: int,
+        roles: str = "broker",
+        config: Mapping[str, str] | None = None,
+        *,
+        controller_port: int = 0,
+    ) -> Node:
+        """One more node, formatted and not started; one that only is a broker joins as it is."""
+        port, spare = free_ports(2)
+        controller_port = controller_port or spare
+        settings = {
+            **settings_of(node_id, roles, port, controller_port, self.voters),
+            **self._replication,
+            **self._config,
+            **(config or {}),
+        }
+        node = self.nodes[node_id] = Node(
+            node_id,
+            roles,
+            self.directory(node_id),
+            port if "broker" in roles else controller_port,
+            controller_port,
+            settings,
+            self._start_seconds_max,
+        )
+        self._format(node_id)
+        return node
 
     # -- the nodes --------------------------------------------------------------------------------
 
