@@ -3,7 +3,8 @@
 Nodes are killed and come back at once or after the others have taken over, all of them die
 together, and one is held so long that it is taken for dead, and goes on where it stopped.
 
-PENSTOCK_EOS_KILLS=50 makes it a long run; PENSTOCK_TEST_SEED replays its choices.
+PENSTOCK_EOS_KILLS=50 makes it a long run, in more languages; PENSTOCK_TEST_SEED replays its
+choices.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -45,14 +47,22 @@ CONFIG = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 
+# librdkafka conducts transactions in version 1, and Apache's own client in version 2.
+LANGUAGES: list[Any] = [
+    fleet.by_the_new_protocol(fleet.confluent),
+    pytest.param(fleet.java, marks=pytest.mark.java),
+]
+if "PENSTOCK_EOS_KILLS" in os.environ:
+    LANGUAGES += [
+        fleet.confluent,
+        pytest.param(fleet.franz, marks=pytest.mark.go),
+        pytest.param(fleet.by_the_new_protocol(fleet.java), marks=pytest.mark.java),
+    ]
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(180 + 40 * KILLS)
-@pytest.mark.parametrize(
-    "language",
-    [fleet.confluent, fleet.by_the_new_protocol(fleet.confluent)],
-    ids=lambda language: language.__name__,
-)
+@pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.__name__)
 def test_each_input_is_in_the_output_once_whichever_node_fails(
     language: fleet.Language, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ from penstock.protocol.generated.offset_fetch import (
 from penstock.records.batch import CONTROL, read_head
 from penstock.records.control import read_marker
 from penstock.server.internal_topics import SHARES_TOPIC
+from tests.unit.server.asking import Asker
 from tests.unit.server.several import BadLine, Several, several_nodes
 from tests.unit.server.test_txn_offsets import GROUP, error_of, offsets
 from tests.unit.server.txn_talk import Talk
@@ -161,6 +162,7 @@ async def test_who_is_asked_in_another_ones_place_says_so(nodes: Several) -> Non
         described = await asker.ask(DescribeTransactionsRequest(transactional_ids=["alone"]), 0)
         error = ErrorCode(described.transaction_states[0].error_code)
         assert error is (ErrorCode.NONE if node_id == home else ErrorCode.NOT_COORDINATOR)
+        assert await errors_at(asker, talk) == [error] * 3
         listed = await asker.ask(ListTransactionsRequest(), 2)
         names = [each.transactional_id for each in listed.transaction_states]
         assert (listed.error_code, "alone" in names) == (0, node_id == home)
@@ -174,6 +176,14 @@ async def test_who_is_asked_in_another_ones_place_says_so(nodes: Several) -> Non
             told = (await asker.ask(request, 0)).topics[0].partitions[0].error_code
             leads = nodes.leader(talk.topic, index) == node_id
             assert told == (0 if leads else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+async def errors_at(asker: Asker, talk: Talk) -> list[ErrorCode]:
+    """What one node says to all that a producer asks of its coordinator."""
+    there = Talk(asker, talk.name)
+    there.topic, there.producer_id, there.epoch = talk.topic, talk.producer_id, talk.epoch
+    added = [*await there.add(0), await there.add_offsets(GROUP)]
+    return [*added, await there.end(False, version=4)]
 
 
 async def test_a_coordinator_whose_topic_needs_more_brokers_is_not_available(
