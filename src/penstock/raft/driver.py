@@ -461,7 +461,8 @@ class RaftDriver:
                 return
             # It knows no way to disturb nobody: who asks it must do without its advice.
             sender, reply = to, VoteReply(ask.epoch, granted=True)
-        except OSError as problem:
+        except (OSError, UnicodeError) as problem:
+            # The latter of a name that cannot be looked up: whoever wrote it down, others go on.
             self._missed(to, ask, problem)
             return
         except Exception as problem:
@@ -470,7 +471,7 @@ class RaftDriver:
             return
         self._guarded(lambda: self._heard(sender, ask, reply))
 
-    def _missed(self, to: int, ask: Ask, problem: OSError) -> None:
+    def _missed(self, to: int, ask: Ask, problem: Exception) -> None:
         log.debug("%s to node %d: %s", type(ask).__name__, to, problem)
         now = self._clock.monotonic()
         self._guarded(lambda: self._machine.lost(to, ask, now, self._chance))

@@ -117,7 +117,7 @@ class QuorumPeers:
             patience += FETCH_WAIT_MS / 1000
         if isinstance(ask, Probe):
             # Not where that node is known to be, if it is: where it is said to be.
-            peer = self._peer(ask.voter.endpoints[0][1:3], fetching)
+            address = ask.voter.endpoints[0][1:3]
         else:
             address = self._address_of(to.id)
         peer = self._peer(address, fetching)

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.metadata.cluster import Endpoint
 from penstock.metadata.levels import KRAFT_VERSION, LevelRange
+from penstock.model.config.endpoints import endpoint_of
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.protocol.generated import add_raft_voter as adds
@@ -132,7 +133,10 @@ def change_of(cluster_id: str, listener: str | None, request: Any) -> Change:
 
 def _endpoints_of(request: Any, listener: str | None) -> tuple[Endpoint, ...]:
     told = request.listeners
-    possible = all(0 < each.port < 1 << 16 and 0 < len(each.host) <= HOST_SIZE_MAX for each in told)
+    possible = all(
+        each.port > 0 and len(each.host) <= HOST_SIZE_MAX and endpoint_of(_text(each)) is not None
+        for each in told
+    )
     if not possible or not 0 < len(told) <= ENDPOINTS_MAX:
         raise InvalidChange(ErrorCode.INVALID_REQUEST, "A voter has addresses, and not too many.")
     # The one that the others use comes first: it is what they will connect to.
@@ -142,6 +146,11 @@ def _endpoints_of(request: Any, listener: str | None) -> tuple[Endpoint, ...]:
             ErrorCode.INVALID_REQUEST, f"The voter has no address for the listener {listener}."
         )
     return tuple(Endpoint(each.name.upper(), each.host, each.port, 0) for each in ordered)
+
+
+def _text(listener: Any) -> str:
+    host = f"[{listener.host}]" if ":" in listener.host else listener.host
+    return f"{host}:{listener.port}"
 
 
 def change_response(request: Any, reply: ChangeReply, leader: Endpoint | None = None) -> Message:
