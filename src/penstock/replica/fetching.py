@@ -21,6 +21,8 @@ from penstock.storage.epochs import LeaderEpochs
 
 NO_EPOCH = -1
 
+BACKOFF_MS_MIN = 25
+
 
 class Held(Protocol):
     """What this node holds of the partition: a Log is one."""
@@ -104,9 +106,9 @@ _LEVELS = {
 class Following:
     """One partition that follows `leader` in `epoch`. A new epoch is a new Following."""
 
-    __slots__ = ("_backoff_ms", "_trouble", "due", "epoch", "lag", "leader", "state")
+    __slots__ = ("_backoff_ms_max", "_tries", "_trouble", "due", "epoch", "lag", "leader", "state")
 
-    def __init__(self, leader: int, epoch: int, backoff_ms: int) -> None:
+    def __init__(self, leader: int, epoch: int, backoff_ms_max: int) -> None:
         self.leader = leader
         self.epoch = epoch
         self.state = State.FETCHING
@@ -114,7 +116,8 @@ class Following:
         """When a delayed one may fetch again."""
         self.lag: int | None = None
         """Committed offsets that we do not have yet; None until the leader has told."""
-        self._backoff_ms = backoff_ms
+        self._backoff_ms_max = backoff_ms_max
+        self._tries = 0
         self._trouble: object = None
 
     @property
@@ -157,6 +160,7 @@ class Following:
         if diverging is not None:
             return self._on_divergence(asked, *diverging, held, now)
         self._trouble = None
+        self._tries = 0
         return TAKE
 
     def _on_error(self, error: ErrorCode, now: int) -> Step:
@@ -177,9 +181,14 @@ class Following:
         if epoch > asked.last_epoch:
             reason = f"the leader says that epoch {epoch} parts us, after {asked.last_epoch}"
             return self.put_off(reason, now, logging.ERROR)
-        return CutTo(where_to_cut(held, epoch, end))
+        offset = where_to_cut(held, epoch, end)
+        begun = held.epochs.start_of(held.epochs.latest)
+        if offset >= held.end and begun is not None and begun < held.end:
+            reason = f"the leader parts us at {end} of epoch {epoch}, where we are one"
+            return self.put_off(reason, now, logging.ERROR)
+        return CutTo(offset)
 
-    def on_located(self, leader_start: int, leader_end: int, held: Held) -> Step:
+    def on_located(self, leader_start: int, leader_end: int, held: Held, now: int) -> Step:
         """What to do now that the leader has told where its log starts and ends."""
         self.state = State.FETCHING
         if leader_end < held.end:
@@ -187,7 +196,7 @@ class Following:
             return CutTo(leader_end)
         if leader_start > held.end:
             return StartAt(leader_start)
-        return IGNORE  # it has grown meanwhile: we fetch on
+        return self.put_off("we are within the leader's range after all", now, logging.INFO)
 
     def on_taken(self, high_watermark: int, held: Held) -> None:
         """The answer's records, if any, are in the log."""
@@ -195,9 +204,13 @@ class Following:
         self.lag = lag if lag > 0 else 0
 
     def put_off(self, reason: str, now: int, level: int = logging.ERROR) -> Wait:
-        """Fetch again in a while. The reason is worth a line when it is a new one."""
+        """Fetch again in a while. The reason is worth a line when it is a new one.
+
+        Most troubles are metadata that reaches one node before the other, and over in no time.
+        """
         self.state = State.DELAYED
-        self.due = now + self._backoff_ms
+        self.due = now + growing(self._tries, self._backoff_ms_max)
+        self._tries += 1
         said, self._trouble = self._trouble, reason
         return Wait(reason, 0 if said == reason else level)
 
@@ -209,6 +222,11 @@ class Following:
     def fail(self) -> None:
         """Fetch no more in this epoch."""
         self.state = State.FAILED
+
+
+def growing(tries: int, ms_max: int) -> int:
+    """How long to wait before another try, after so many in vain."""
+    return min(BACKOFF_MS_MIN << min(tries, 16), ms_max)
 
 
 def where_to_cut(held: Held, epoch: int, end: int) -> int:

@@ -8,18 +8,6 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.model.errors import ErrorCode
-from penstock.protocol.generated.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    ReplicaState,
-)
-from penstock.protocol.generated.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from penstock.records.batch import HEAD_SIZE, read_head
 from penstock.replica.fetch_session import Key, LeaderSession
 from penstock.replica.fetching import (
@@ -33,13 +21,22 @@ from penstock.replica.fetching import (
     Take,
     Wait,
     first_offset_to_start,
+    growing,
+)
+from penstock.server.fetch_requests import (
+    EARLIEST,
+    LATEST,
+    FetchLimits,
+    fetch_request,
+    offsets_in,
+    offsets_request,
 )
 from penstock.storage.log import CorruptBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from penstock.protocol.generated.fetch import FetchResponse, PartitionData
+    from penstock.protocol.generated.fetch import FetchRequest, FetchResponse, PartitionData
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
     from penstock.storage.flush import GroupCommit
@@ -47,7 +44,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.server")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-LATEST, EARLIEST = -1, -2
 
 HOLD_BACK_MS = 100
 """How long a throttled partition that is behind stays out of fetches, once the rate is reached."""
@@ -72,10 +68,7 @@ class Fetcher:
         self._purpose = f"fetcher-{number}"
         self._throttle = broker.throttles.follower
         config = broker.config
-        self._wait_ms_max = config.get_int("replica.fetch.wait.max.ms")
-        self._bytes_min = config.get_int("replica.fetch.min.bytes")
-        self._bytes_max = config.get_int("replica.fetch.response.max.bytes")
-        self._partition_bytes_max = config.get_int("replica.fetch.max.bytes")
+        self._limits = FetchLimits.of(config)
         self._answer_seconds_max = config.get_int("replica.socket.timeout.ms") / 1000
         self._backoff_ms = config.get_int("replica.fetch.backoff.ms")
         self._members: dict[Key, _Member] = {}
@@ -85,6 +78,7 @@ class Fetcher:
         self._session = LeaderSession()
         self._asking = False
         self._interrupted = False
+        self._losses = 0  # requests without an answer, one after the other
         self._news = asyncio.Event()
         self._task = broker.loop.create_task(self._run())
 
@@ -152,8 +146,11 @@ class Fetcher:
     async def _pause(self) -> None:
         """Wait for a partition to fetch: a new one, or one whose delay is over."""
         now = self._broker.clock.monotonic()
-        due = min((self._members[key].following.due for key in self._delayed), default=None)
-        await self._wait_for_news(None if due is None else max(due - now, 1))
+        await self._wait_for_news(self._delay(now) if self._delayed else None)
+
+    def _delay(self, now: int) -> int:
+        """How long the first of those that wait has to wait still."""
+        return max(min(self._members[key].following.due for key in self._delayed) - now, 1)
 
     async def _wait_for_news(self, ms_max: int | None) -> None:
         self._news.clear()
@@ -172,16 +169,23 @@ class Fetcher:
         except OSError as problem:
             self._session.lost()
             if not self._interrupted:
-                log.info("cannot fetch from broker %d: %s", self._leader, problem)
-                await self._wait_for_news(self._backoff_ms)
+                await self._back_off(problem)
             return
         finally:
             self._asking = self._interrupted = False
+        self._losses = 0
         if self._session.answered(response.session_id, response.error_code):
             await self._take(response)
         else:
             code = ErrorCode(response.error_code)
             log.info("broker %d knows no such fetch session: %s", self._leader, code.name)
+
+    async def _back_off(self, problem: OSError) -> None:
+        """The leader does not answer: try again in a while, which grows."""
+        if not self._losses:
+            log.info("cannot fetch from broker %d: %s", self._leader, problem)
+        await self._wait_for_news(growing(self._losses, self._backoff_ms))
+        self._losses += 1
 
     # -- asking -------------------------------------------------------------------------------
 
@@ -217,18 +221,20 @@ class Fetcher:
         self._left.clear()
         if not self._session.told and not forgotten:
             return None
-        return FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=self._broker.node_id, replica_epoch=self._broker.epoch
-            ),
-            max_wait_ms=self._wait_ms_max,
-            min_bytes=self._bytes_min,
-            max_bytes=self._bytes_max,
-            session_id=self._session.id,
-            session_epoch=self._session.epoch,
-            topics=self._topics(named),
-            forgotten_topics_data=_forgotten(forgotten),
+        return fetch_request(
+            self._broker.node_id,
+            self._broker.epoch,
+            self._session,
+            named,
+            forgotten,
+            self._limits._replace(wait_ms_max=self._wait_ms(now))
+            if self._delayed
+            else self._limits,
         )
+
+    def _wait_ms(self, now: int) -> int:
+        """How long the leader may wait for news: those who wait here are not to wait longer."""
+        return min(self._limits.wait_ms_max, self._delay(now))
 
     def _hold_back(self, until: int) -> None:
         """Leave those out that are throttled and have to catch up."""
@@ -244,7 +250,9 @@ class Fetcher:
                 self._delayed[key] = None
 
     def _ask(self, key: Key) -> Ask | None:
-        member = self._members[key]
+        member = self._members.get(key)
+        if member is None:
+            return None  # its directory failed just now, with that of another
         partition, following = member
         if partition.offline or following.state is not State.FETCHING:
             return None
@@ -255,25 +263,6 @@ class Fetcher:
             again = following.ask(partition.log)
             return again if isinstance(again, Ask) else None
         return ask
-
-    def _topics(self, named: Mapping[Key, Ask]) -> list[FetchTopic]:
-        topics: dict[bytes, FetchTopic] = {}
-        size_max = self._partition_bytes_max
-        for (topic_id, index), (offset, last_epoch, leader_epoch, log_start) in named.items():
-            topic = topics.get(topic_id)
-            if topic is None:
-                topic = topics[topic_id] = FetchTopic(topic_id=topic_id)
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=leader_epoch,
-                    fetch_offset=offset,
-                    last_fetched_epoch=last_epoch,
-                    log_start_offset=log_start,
-                    partition_max_bytes=size_max,
-                )
-            )
-        return list(topics.values())
 
     # -- taking answers -----------------------------------------------------------------------
 
@@ -364,6 +353,8 @@ class Fetcher:
                 self._step_back(key, member, step)
                 return False
         except OSError as problem:
+            # Half a cut is no log: who fails to cut goes offline.
+            partition.log.context.on_fault(partition.log, problem)
             self._on_fault(key, member, problem)
             return False
         return True
@@ -428,36 +419,19 @@ class Fetcher:
             if start < 0 or end < 0:
                 self._put_off(key, member, "out of the leader's range, which is not known")
             else:
-                self._act(key, member, following.on_located(start, end, partition.log))
+                now = self._broker.clock.monotonic()
+                self._act(key, member, following.on_located(start, end, partition.log, now))
 
     async def _offsets(
         self, astray: list[tuple[Key, _Member]], timestamp: int
     ) -> dict[tuple[str, int], int]:
-        topics: dict[str, ListOffsetsTopic] = {}
-        for _, (partition, following) in astray:
-            topic = topics.setdefault(partition.topic, ListOffsetsTopic(name=partition.topic))
-            topic.partitions.append(
-                ListOffsetsPartition(
-                    partition_index=partition.index,
-                    current_leader_epoch=following.epoch,
-                    timestamp=timestamp,
-                )
-            )
-        request = ListOffsetsRequest(replica_id=self._broker.node_id, topics=list(topics.values()))
-        response = await self._broker.neighbours.ask(
-            self._leader, request, self._answer_seconds_max, self._purpose
+        epochs = (
+            ((partition.topic, partition.index), following.epoch)
+            for _, (partition, following) in astray
         )
-        return {
-            (topic.name, data.partition_index): data.offset
-            for topic in response.topics
-            for data in topic.partitions
-            if not data.error_code
-        }
-
-
-def _forgotten(keys: list[Key]) -> list[ForgottenTopic]:
-    topics: dict[bytes, ForgottenTopic] = {}
-    for topic_id, index in keys:
-        topic = topics.setdefault(topic_id, ForgottenTopic(topic_id=topic_id))
-        topic.partitions.append(index)
-    return list(topics.values())
+        request = offsets_request(self._broker.node_id, epochs, timestamp)
+        return offsets_in(
+            await self._broker.neighbours.ask(
+                self._leader, request, self._answer_seconds_max, self._purpose
+            )
+        )

@@ -39,8 +39,8 @@ def append_batches(log: Log, data: bytes | bytearray | memoryview, now: int, epo
     at the first batch that is none, or that goes back: those before it stay.
     """
     view = memoryview(data)
-    at = 0
-    while True:
+    at, size = 0, len(view)
+    while at < size:
         heads, end, problem = _check_run(log, view, at, epoch_max)
         if len(heads) == 1:
             head = heads[0]
@@ -50,8 +50,9 @@ def append_batches(log: Log, data: bytes | bytearray | memoryview, now: int, epo
         elif problem is not None:
             raise CorruptBatch(problem)
         else:
-            return log.end
+            break
         at = end
+    return log.end
 
 
 def _check_run(

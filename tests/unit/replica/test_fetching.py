@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import ErrorCode
 from penstock.replica.fetching import (
+    BACKOFF_MS_MIN,
     IGNORE,
     LOCATE,
     TAKE,
@@ -92,9 +93,21 @@ def test_records_are_taken() -> None:
 def test_an_error_is_waited_out(error: ErrorCode, level: int) -> None:
     step, machine = answered(error)
     assert isinstance(step, Wait) and step.level == level
-    assert (machine.state, machine.due) == (State.DELAYED, 100 + BACKOFF)
-    assert not machine.is_ready(99 + BACKOFF)
-    assert machine.is_ready(100 + BACKOFF)
+    assert (machine.state, machine.due) == (State.DELAYED, 100 + BACKOFF_MS_MIN)
+    assert not machine.is_ready(99 + BACKOFF_MS_MIN)
+    assert machine.is_ready(100 + BACKOFF_MS_MIN)
+
+
+def test_waiting_grows_up_to_the_configured_time_and_begins_anew_after_success() -> None:
+    machine, held, asked = following(), Held([(3, 0)], 10), Ask(10, 3, 5, 0)
+    waits = []
+    for error in [ErrorCode.KAFKA_STORAGE_ERROR] * 8 + [ErrorCode.NONE]:
+        machine.on_answer(asked, error, None, held, 0)
+        waits.append(machine.due)
+        machine.is_ready(10**9)
+    assert waits[:-1] == [25, 50, 100, 200, 400, 800, 1000, 1000]
+    machine.on_answer(asked, ErrorCode.UNKNOWN_TOPIC_ID, None, held, 0)
+    assert machine.due == 25
 
 
 def test_the_same_trouble_is_told_once_and_again_after_it_was_over() -> None:
@@ -133,8 +146,8 @@ def test_an_answer_to_what_we_no_longer_ask_changes_nothing(asked: Ask, error: E
     ("leader_start", "leader_end", "step"),
     [
         (0, 4, CutTo(4)),
-        (10, 30, IGNORE),
-        (0, 10, IGNORE),
+        (10, 30, Wait("we are within the leader's range after all", logging.INFO)),
+        (0, 10, Wait("we are within the leader's range after all", logging.INFO)),
         (11, 30, StartAt(11)),
         (30, 30, StartAt(30)),
     ],
@@ -145,8 +158,8 @@ def test_outside_of_the_leaders_range_its_bounds_decide(
     first, machine = answered(ErrorCode.OFFSET_OUT_OF_RANGE)
     assert first is LOCATE
     assert not machine.is_ready(10**12)
-    assert machine.on_located(leader_start, leader_end, Held([(3, 0)], 10)) == step
-    assert machine.is_ready(0)
+    assert machine.on_located(leader_start, leader_end, Held([(3, 0)], 10), 100) == step
+    assert machine.is_ready(200)
 
 
 @pytest.mark.parametrize(
@@ -171,10 +184,19 @@ def test_a_leader_without_any_epoch_leaves_us_what_was_committed() -> None:
     assert where_to_cut(Held([(3, 0)], 10, high_watermark=6), -1, -1) == 6
 
 
-def test_a_leader_that_parts_us_by_an_epoch_we_never_named_is_not_believed() -> None:
-    step, machine = answered(diverging=(4, 20))
+@pytest.mark.parametrize("diverging", [(4, 20), (3, 10), (3, 11)])
+def test_a_leader_that_parts_us_where_we_are_one_is_not_asked_at_once_again(
+    diverging: tuple[int, int],
+) -> None:
+    step, machine = answered(diverging=diverging)
     assert isinstance(step, Wait)
     assert machine.state is State.DELAYED
+
+
+def test_an_epoch_of_ours_that_wrote_nothing_is_forgotten() -> None:
+    held = Held([(1, 0), (3, 10)], 10)
+    step, _ = answered(diverging=(1, 10), held=held)
+    assert step == CutTo(10)
 
 
 @pytest.mark.parametrize(
