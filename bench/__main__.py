@@ -10,14 +10,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import chart, groups, lifecycle, machine, pipelines, report, traffic, txn
+from bench import chart, cluster, groups, lifecycle, machine, pipelines, report, traffic, txn
 from bench.model import FULL, QUICK, Case
 from bench.runner import TARGETS, Runner, progress
 from tests.oracle import apache
 from tests.oracle.nodes import REPOSITORY
 
 RESULTS = Path(__file__).with_name("results")
-CASES = (*traffic.CASES, *txn.CASES, *groups.CASES, *pipelines.CASES, *lifecycle.CASES)
+CASES = (
+    *traffic.CASES,
+    *txn.CASES,
+    *groups.CASES,
+    *pipelines.CASES,
+    *lifecycle.CASES,
+    *cluster.CASES,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

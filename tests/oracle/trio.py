@@ -1,0 +1,132 @@
+"""Three nodes as one cluster, each of either make: for comparisons, and for mixed company."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+
+from penstock.net.peer import Peer, PeerLost
+from penstock.protocol.generated import describe_quorum as quorum
+from tests.oracle.nodes import START_SECONDS_MAX, Node, NodeFailed
+
+REPLICATED = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+}
+
+Make = Callable[[Path], Node]
+"""Makes a node in a directory; its ports are its own."""
+
+
+class Trio:
+    """Nodes 1 to 3 (or more), brokers and controllers all."""
+
+    def __init__(
+        self, directory: Path, makes: Sequence[Make], config: Mapping[str, str] | None = None
+    ) -> None:
+        self.directory = directory
+        self.nodes = {
+            number: make(directory / f"node-{number}") for number, make in enumerate(makes, 1)
+        }
+        self.config = {**REPLICATED, **(config or {})}
+        for number in self.nodes:
+            self._introduce(number)
+
+    def _introduce(self, number: int) -> None:
+        node = self.nodes[number]
+        node.config = {**node.config, **self.config, "node.id": str(number)}
+        node.config["controller.quorum.voters"] = ",".join(
+            f"{each}@127.0.0.1:{other.controller_port}" for each, other in self.nodes.items()
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    @property
+    def pids(self) -> list[int]:
+        return [node.pid for node in self.nodes.values() if node.running]
+
+    def start(self) -> None:
+        """Start all that do not run, and wait until each of them is part of the cluster."""
+        for node in self.nodes.values():
+            if not node.running:
+                node.launch()
+        self.wait_for(set(self.nodes))
+
+    def wait_for(self, wanted: set[int]) -> None:
+        """Until exactly these brokers are known."""
+        deadline = time.monotonic() + 2 * START_SECONDS_MAX
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        while self._known(admin) != wanted:
+            for node in self.nodes.values():
+                if node.process is not None and not node.running:
+                    raise NodeFailed(f"{node.name} ended:\n{node.output()[-4000:]}")
+            if time.monotonic() > deadline:
+                outputs = "\n".join(node.output()[-2000:] for node in self.nodes.values())
+                raise NodeFailed(f"brokers {wanted} are not all there:\n{outputs}")
+            time.sleep(0.1)
+
+    def _known(self, admin: AdminClient) -> set[int]:
+        from confluent_kafka import KafkaException
+
+        try:
+            return set(admin.list_topics(timeout=5).brokers)
+        except KafkaException:
+            return set()
+
+    def replace(self, number: int, make: Callable[[Node], Node]) -> None:
+        """Put another make of node in the place of a stopped one, over the same data and ports."""
+        old = self.nodes[number]
+        assert not old.running, f"node {number} is running"
+        new = make(old)
+        new.port, new.controller_port = old.port, old.controller_port
+        self.nodes[number] = new
+        self._introduce(number)
+
+    def active_controller(self) -> int:
+        """Who leads the metadata log. (The controller that Metadata names is any broker.)"""
+        return asyncio.run(self._find_leader())
+
+    async def _find_leader(self) -> int:
+        topic = quorum.DescribeQuorumRequestTopicData(
+            topic_name="__cluster_metadata",
+            partitions=[quorum.DescribeQuorumRequestPartitionData(partition_index=0)],
+        )
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while True:
+                for node in self.nodes.values():
+                    peer = Peer("127.0.0.1", node.port, "trio")
+                    with contextlib.suppress(PeerLost):
+                        told = await peer.ask(quorum.DescribeQuorumRequest(topics=[topic]), 10)
+                        if not told.error_code and told.topics[0].partitions[0].leader_id > 0:
+                            return int(told.topics[0].partitions[0].leader_id)
+                    peer.close()
+                await asyncio.sleep(0.1)
+
+    def close(self) -> None:
+        """End all at once: nobody hands over to anybody."""
+        for node in self.nodes.values():
+            if node.running:
+                node.kill()
+
+    def __enter__(self) -> Trio:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
