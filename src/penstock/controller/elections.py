@@ -52,7 +52,7 @@ def settle(old: PartitionImage, isr: tuple[int, ...], rules: Rules) -> Partition
         isr, elr, recovering = (leader,), (), True
     elif leader in elr:
         isr = (leader,)
-        elr = tuple(r for r in elr if r != leader)
+        elr = tuple(r for r in elr if r != leader and rules.elr_enabled)
     if not isr and not rules.elr_enabled:
         isr = old.isr  # without ELR the last of the ISR is remembered in the ISR itself
     return old._replace(
@@ -65,7 +65,10 @@ def settle(old: PartitionImage, isr: tuple[int, ...], rules: Rules) -> Partition
 
 
 def _eligible(old: PartitionImage, isr: tuple[int, ...], rules: Rules) -> tuple[int, ...]:
-    if not rules.elr_enabled or len(isr) >= rules.isr_min:
+    if not rules.elr_enabled:
+        # Switched off while nobody led: those who were eligible are still the ones to wait for.
+        return old.elr if not isr and not old.isr else ()
+    if len(isr) >= rules.isr_min:
         return ()
     kept = {*old.elr, *old.isr}.intersection(old.replicas).difference(isr)
     return tuple(sorted(r for r in kept if r not in rules.lost))

@@ -23,11 +23,14 @@ class Cluster:
     def __init__(self, elr: bool = True) -> None:
         self.stage = Stage(3, isr_min_default=2)
         if not elr:
-            update = uf.FeatureUpdateKey(feature=ELR_VERSION, max_version_level=0, upgrade_type=2)
-            request = uf.UpdateFeaturesRequest(feature_updates=[update])
-            assert self.stage.ask(ApiKey.UPDATE_FEATURES, request).error_code == 0
+            self.switch_off()
         self.stage.create(manual("t", [1, 2, 3]))
         self._lives = 0
+
+    def switch_off(self) -> None:
+        update = uf.FeatureUpdateKey(feature=ELR_VERSION, max_version_level=0, upgrade_type=2)
+        request = uf.UpdateFeaturesRequest(feature_updates=[update])
+        assert self.stage.ask(ApiKey.UPDATE_FEATURES, request).error_code == 0
 
     def step(self, what: str) -> None:
         """`-2` is fenced, `+2` is back, `!2` crashes and registers anew, `~2` does so in order,
@@ -110,6 +113,18 @@ def test_without_eligible_replicas_the_last_in_sync_leads(
     state = cluster.state
     assert (state.leader, state.isr, state.elr, state.last_known_elr) == (leader, isr, (), ())
     assert not state.recovering
+
+
+def test_who_was_eligible_when_that_was_switched_off_may_still_lead() -> None:
+    cluster = Cluster()
+    for step in ("-3", "-2", "-1"):
+        cluster.step(step)
+    cluster.switch_off()
+    cluster.step("+3")
+    assert (cluster.state.leader, cluster.state.elr) == (-1, (1, 2))
+    cluster.step("+2")
+    state = cluster.state
+    assert (state.leader, state.isr, state.elr, state.recovering) == (2, (2,), (), False)
 
 
 def test_each_time_a_broker_leads_it_leads_under_a_new_epoch() -> None:
