@@ -32,8 +32,20 @@ def is_whole(cluster: Cluster) -> bool:
     )
 
 
+def may_die(cluster: Cluster, machine: Machine) -> bool:
+    """Whether a machine may go down without a word.
+
+    One replica may forget what it did not sync. Until all are in sync again, those that have not
+    forgotten must not come back as if they could have: nobody would know whom to believe, and a
+    cluster whose replicas all end uncleanly promises nothing.
+    """
+    if cluster.forgetful is not None and is_whole(cluster):
+        cluster.forgetful = None
+    return cluster.forgetful in (None, machine.node_id)
+
+
 def kill(cluster: Cluster, machine: Machine) -> bool:
-    if not machine.up:
+    if not machine.up or not may_die(cluster, machine):
         return False
     cluster.tell(f"node {machine.node_id} is killed")
     machine.kill(power=False)
@@ -41,6 +53,8 @@ def kill(cluster: Cluster, machine: Machine) -> bool:
 
 
 def kill_all(cluster: Cluster, _: Machine) -> bool:
+    if cluster.forgetful is not None and not is_whole(cluster):
+        return False
     for machine in cluster.machines.values():
         kill(cluster, machine)
     return True
@@ -50,6 +64,7 @@ def cut_power(cluster: Cluster, machine: Machine) -> bool:
     if not is_whole(cluster):
         return False
     cluster.tell(f"node {machine.node_id} loses its power")
+    cluster.forgetful = machine.node_id
     machine.kill(power=True)
     return True
 
@@ -58,6 +73,7 @@ def lose_disk(cluster: Cluster, machine: Machine) -> bool:
     if not is_whole(cluster):
         return False
     cluster.tell(f"node {machine.node_id} gets a new disk")
+    cluster.forgetful = machine.node_id
     machine.kill(power=True)
     machine.platter.replace()
     cluster.format(machine)
@@ -166,7 +182,7 @@ def skew_clock(cluster: Cluster, machine: Machine) -> bool:
 
 
 def break_disk(cluster: Cluster, machine: Machine) -> bool:
-    if not machine.up or any(each.platter.broken for each in cluster.machines.values()):
+    if not machine.up or not may_die(cluster, machine):
         return False
     cluster.tell(f"node {machine.node_id} has a disk that fails")
     machine.platter.broken = True
@@ -174,7 +190,7 @@ def break_disk(cluster: Cluster, machine: Machine) -> bool:
 
 
 def fill_disk(cluster: Cluster, machine: Machine) -> bool:
-    if not machine.up:
+    if not machine.up or not may_die(cluster, machine):
         return False
     cluster.tell(f"node {machine.node_id} has a disk that is full")
     machine.platter.capacity = machine.platter.used + cluster.dice.randint(0, 2000)

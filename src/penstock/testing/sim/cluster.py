@@ -65,6 +65,8 @@ class Cluster:
         self.teller = teller
         self.recorders: list[Recorder] = []
         self.client_hosts: list[str] = []
+        self.forgetful: int | None = None
+        """The node that lost what it had not synced, until it has all of it again."""
         self.machines = {number: self._machine(number, nodes, settings or {}) for number in range(1, nodes + 1)}
 
     def _machine(self, number: int, nodes: int, settings: Mapping[str, str]) -> Machine:

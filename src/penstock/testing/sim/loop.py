@@ -93,9 +93,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if handle._cancelled:
                 continue
             process: Process | None = handle._context.get(CURRENT)
-            if process is not None and not process.alive:
-                continue
-            if process is not None and process.paused:
+            if process is not None and process.still:
                 process.held.append(handle)
                 continue
             self.events += 1
@@ -103,7 +101,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def resume(self, process: Process) -> None:
         """End a pause: all that was held back happens now."""
-        process.paused = False
+        process.paused = process.still = False
         held = process.held
         while held:
             self._ready.append(held.popleft())
@@ -125,6 +123,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _note_failure(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         problem = context.get("exception")
+        if problem is None:
+            return  # a task of the dead was collected
         self.failures.append(f"{context.get('message')}: {problem!r}")
 
     # -- connections --------------------------------------------------------------------------

@@ -294,7 +294,7 @@ class SimulatedTransport(asyncio.Transport):
     # -- asyncio's side -----------------------------------------------------------------------
 
     def write(self, data: Any) -> None:
-        if not self._open or self._closing:
+        if not self._open or self._closing or not self.process.alive:
             return
         if self._network.breaks():
             self.out.carry(None)
@@ -303,7 +303,7 @@ class SimulatedTransport(asyncio.Transport):
         self.out.carry(bytes(data))
 
     def close(self) -> None:
-        if not self._closing:
+        if not self._closing and self.process.alive:
             self._closing = True
             self.out.carry(None)
             self.lose(None)

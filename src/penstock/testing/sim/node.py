@@ -59,10 +59,10 @@ class _SimulatedNode(Node):
 
     def __init__(self, config: NodeConfig, machine: Machine) -> None:
         super().__init__(config, machine.fail)
-        self._clock = machine.clock  # type: ignore[assignment]
-        self._chance = machine.chance  # type: ignore[assignment]
+        self._clock = machine.clock
+        self._chance = machine.chance
         self._disk = machine.disk
-        self._workers = machine.workers  # type: ignore[assignment]
+        self._workers = machine.workers
         self._listeners = SimulatedListeners(config, machine.network)
 
     @property
@@ -186,7 +186,7 @@ class Machine:
     def pause(self) -> None:
         """The process gets no time, as under SIGSTOP; its connections stay."""
         assert self.process is not None, f"{self.host} is down"
-        self.process.paused = True
+        self.process.pause()
 
     def resume(self) -> None:
         if self.process is not None and self.process.paused:

@@ -17,14 +17,17 @@ from typing import Any
 class Process:
     """One life of a node or a client."""
 
-    __slots__ = ("alive", "context", "held", "host", "paused", "tasks")
+    __slots__ = ("alive", "context", "held", "host", "paused", "still", "tasks")
 
     def __init__(self, host: str) -> None:
         self.host = host
         self.alive = True
         self.paused = False
+        self.still = False
+        """Whether nothing of it runs, for a while or for good."""
         self.held: deque[asyncio.Handle] = deque()
-        """What would have run since the pause began, in its order."""
+        """What would have run since then, in its order. That of the dead is kept as well: if it
+        was collected, what is half done would be ended in an orderly way, by `finally`."""
         self.tasks: list[asyncio.Task[Any]] = []
         self.context: Context = copy_context()
         self.context.run(CURRENT.set, self)
@@ -33,8 +36,6 @@ class Process:
         """Run a coroutine as part of this process."""
         loop = asyncio.get_running_loop()
         task: asyncio.Task[Any] = self.context.run(loop.create_task, work)
-        # Kept to the end of the world: what is half done when a process dies stays half done, and
-        # collecting it would run its `finally`.
         self.tasks.append(task)
         task.add_done_callback(_tell_failure)
         return task
@@ -43,10 +44,14 @@ class Process:
         """Do something as this process would, now."""
         return self.context.run(act, *args)
 
+    def pause(self) -> None:
+        """It gets no time until the loop resumes it."""
+        self.paused = self.still = True
+
     def kill(self) -> None:
         """From here on nothing of it runs."""
         self.alive = False
-        self.held.clear()
+        self.still = True
 
 
 def _tell_failure(task: asyncio.Task[Any]) -> None:

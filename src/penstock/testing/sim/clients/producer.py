@@ -58,7 +58,7 @@ async def produce(
         transactional=identity.transactional_id is not None,
     )
     for value in values:
-        builder.append(None, value.encode(), 0)
+        builder.append(None, value.encode(), talk.now_ms())
     request = ProduceRequest(
         transactional_id=identity.transactional_id,
         acks=acks,

@@ -13,6 +13,7 @@ from penstock.protocol.generated.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.message import Message
 from penstock.testing.history.operations import Place
+from penstock.testing.sim.loop import EPOCH_MS
 
 ASK_SECONDS = 3.0
 PAUSE_MS = (20, 200)
@@ -56,6 +57,10 @@ class Talk:
 
     async def pause(self) -> None:
         await asyncio.sleep(self.dice.randint(*PAUSE_MS) / 1000)
+
+    def now_ms(self) -> int:
+        """A client's clock, which is right."""
+        return EPOCH_MS + round(asyncio.get_running_loop().time() * 1000)
 
     def close(self) -> None:
         for peer in self._peers.values():
