@@ -50,6 +50,11 @@ class QuorumService:
         return self._driver.leader
 
     @property
+    def kraft_version(self) -> int:
+        """Of the quorum's own protocol: 1 where the log says who votes."""
+        return self._driver.voters.kraft_version
+
+    @property
     def leads(self) -> bool:
         """Whether this node leads the quorum."""
         return self._driver.leading

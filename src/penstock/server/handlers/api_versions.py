@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from penstock.metadata.levels import KRAFT_VERSION
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.api_versions import (
@@ -48,7 +49,11 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> ApiVersio
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in image.features.levels.items()
+            for name, level in {
+                **image.features.levels,
+                # The quorum keeps its own version, in records of its own.
+                KRAFT_VERSION: broker.quorum.kraft_version,
+            }.items()
             if level > 0
         ],
     )
