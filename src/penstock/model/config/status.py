@@ -121,6 +121,8 @@ _HONOURED_BROKER = frozenset(
         "replica.fetch.response.max.bytes",
         "replica.fetch.wait.max.ms",
         "replica.high.watermark.checkpoint.interval.ms",
+        "replica.lag.time.max.ms",
+        "replica.selector.class",
         "replica.socket.timeout.ms",
         "replication.quota.window.num",
         "replication.quota.window.size.seconds",
