@@ -103,11 +103,11 @@ def test_a_leader_cut_from_the_controllers_only_loses_its_partitions(game: Game)
 
 @pytest.mark.parametrize(
     "fault",
-    [faults.isolate, faults.cut_active_controller, faults.cut_clients_from_leader, faults.one_way],
+    [faults.unplug, faults.cut_active_controller, faults.cut_clients_from_leader, faults.one_way],
     ids=lambda fault: fault.__name__,
 )
 def test_cut_wires_cost_seconds_and_nothing_else(game: Game, fault: Fault) -> None:
-    play(game, fault, BEYOND_SESSION if fault is faults.isolate else SHORT)
+    play(game, fault, SHORT)
 
 
 @pytest.mark.root

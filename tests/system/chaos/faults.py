@@ -93,6 +93,13 @@ def rolling_restart(trio: Trio, places: list[Place], chance: random.Random) -> H
     yield "all, one by one"
 
 
+def unplug(trio: Trio, places: list[Place], chance: random.Random) -> Harm:
+    """A leader that nobody can reach, neither nodes nor clients."""
+    victim = leader_of_some(trio, places, chance)
+    roads = [*_between(trio, victim, brokers=True, controllers=True), ("client", victim.name)]
+    yield from _under(trio, roads, CUT, f"{victim.name} from everybody")
+
+
 def isolate(trio: Trio, places: list[Place], chance: random.Random) -> Harm:
     """A leader that no other node can reach, while clients can."""
     victim = leader_of_some(trio, places, chance)
@@ -224,6 +231,7 @@ PROCESSES: dict[str, Fault] = {
     "rolling restart": rolling_restart,
 }
 WIRES: dict[str, Fault] = {
+    "unplug leader": unplug,
     "isolate leader": isolate,
     "cut leader from controllers": cut_leader_from_controllers,
     "cut active controller": cut_active_controller,
@@ -239,8 +247,19 @@ DISKS: dict[str, Fault] = {
     "lost disk": lost_disk,
     "power loss": power_loss,
 }
-UNSERVED = frozenset({"kill all", "cut clients from leader"})
-"""Where nobody can be served while it lasts. Under all other faults clients carry on."""
+UNSERVED = frozenset(
+    (
+        "kill all",
+        "cut clients from leader",
+        # A client asks whom it is connected to for metadata, and may well know no other node than
+        # the one that nobody has told that it leads no more: with Apache Kafka, too.
+        "isolate leader",
+        "cut leader from controllers",
+        "cut active controller",
+        "one way",
+    )
+)
+"""Where some clients cannot be served while it lasts. Under all other faults they carry on."""
 
 
 def possible(trio: Trio) -> dict[str, Fault]:
