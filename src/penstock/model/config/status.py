@@ -55,6 +55,7 @@ _HONOURED_BROKER = frozenset(
         "initial.broker.registration.timeout.ms",
         "inter.broker.listener.name",
         "leader.imbalance.check.interval.seconds",
+        "leader.replication.throttled.rate",
         "listener.security.protocol.map",
         "listeners",
         "log.cleaner.backoff.ms",
@@ -199,7 +200,6 @@ _PLANNED_BROKER = (
 
 _PLANNED_TOPIC = frozenset(
     {
-        "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
         "remote.log.copy.disable",
