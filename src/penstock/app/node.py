@@ -24,12 +24,12 @@ from penstock.model.config.endpoints import Listener as ListenerConfig
 from penstock.model.config.node import NodeConfig
 from penstock.model.config.topics import topic_defaults
 from penstock.model.ids import uuid_text
-from penstock.net.network import TcpNetwork
-from penstock.platform.chance import SystemChance
-from penstock.platform.clock import SystemClock
+from penstock.net.network import Network, TcpNetwork
+from penstock.platform.chance import Chance, SystemChance
+from penstock.platform.clock import Clock, SystemClock
 from penstock.platform.disk import Disk
 from penstock.platform.open_files import logs_share, raise_limit
-from penstock.platform.workers import ThreadWorkers
+from penstock.platform.workers import ThreadWorkers, Workers
 from penstock.raft.format import write_bootstrap
 from penstock.server.broker import Broker
 from penstock.server.channel import ControllerChannel
@@ -52,10 +52,10 @@ class Node:
         self.config = config
         self.failure: BaseException | None = None
         self._on_failure = on_failure
-        self._clock = SystemClock()
-        self._chance = SystemChance()
-        self._workers = ThreadWorkers()
-        self._network = TcpNetwork()
+        self._clock: Clock = SystemClock()
+        self._chance: Chance = SystemChance()
+        self._workers: Workers = ThreadWorkers()
+        self._network: Network = TcpNetwork()
         self._disk = Disk(logs_share(raise_limit()))
         self._listeners = Listeners(config)
         self._store: LogStore | None = None

@@ -102,6 +102,7 @@ def open_quorum(
         endpoints=told if config.is_controller else (),
         joins=config.get_bool("controller.quorum.auto.join.enable"),
     )
+    peers.follow(lambda: raft.voters)
     controller = ControllerDriver(
         raft,
         Controller(_settings(config, cluster_id), ConfigRules(config)),

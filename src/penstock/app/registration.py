@@ -53,6 +53,10 @@ class RegistrationRefused(OSError):
     """The controller does not take this broker."""
 
 
+class OutOfTime(RegistrationRefused):
+    """Nobody said that it never will."""
+
+
 class Registration:
     """The broker's standing with the controller."""
 
@@ -92,18 +96,19 @@ class Registration:
     # -- joining ----------------------------------------------------------------------------------
 
     async def register(self) -> None:
-        """Take the broker's id under a new epoch, and wait for the metadata that says so."""
+        """Take the broker's id under a new epoch, and wait for the metadata that says so.
+
+        RegistrationRefused if that is not to be, or not within the time that the operator set.
+        """
         deadline = self._broker.loop.time() + self._patience
         pause, told = RETRY_SECONDS, ErrorCode.NONE
-        while True:
-            error = await self._ask_for_registration(deadline)
-            verdict = after_registration(error)
-            if verdict is Verdict.TAKEN:
-                break
+        while (error := await self._ask_for_registration(deadline)) is not ErrorCode.NONE:
             refusal = f"the controller does not register broker {self._broker.node_id}: "
             refusal += f"{error.name}: {ADVICE.get(error, 'see the log of the active controller')}"
-            if verdict is Verdict.NEVER or self._broker.loop.time() + pause >= deadline:
+            if after_registration(error) is Verdict.NEVER:
                 raise RegistrationRefused(refusal)
+            if self._broker.loop.time() + pause >= deadline:
+                raise OutOfTime(refusal)
             if error is not told:
                 told = error
                 log.warning("%s; trying for %g s", refusal, self._patience)
@@ -118,7 +123,7 @@ class Registration:
                 int(ApiKey.BROKER_REGISTRATION), self._request(), seconds_max=left
             )
         except NotLeader as problem:
-            raise RegistrationRefused(
+            raise OutOfTime(
                 f"{problem}; see that most controllers of controller.quorum.voters (or "
                 "controller.quorum.bootstrap.servers) run, and can be reached from here"
             ) from problem
@@ -182,6 +187,8 @@ class Registration:
             self._news.clear()
             try:
                 await self.beat()
+            except OutOfTime as problem:
+                log.error("%s; trying on", problem)  # clients may still read what is here
             except RegistrationRefused as problem:
                 self._on_failure(problem)
                 return

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.net.network import Caller, Network
     from penstock.platform.chance import Chance
+    from penstock.raft.voters import Voter, Voters
 
 log = logging.getLogger("penstock.raft")
 
@@ -98,6 +99,8 @@ class QuorumPeers:
         self._seconds_max = seconds_max
         self._on_other_cluster = on_other_cluster
         self._open: dict[tuple[Address, bool], Caller] = {}
+        self._voters: Callable[[], Voters] | None = None
+        self._seen: Mapping[int, Voter] = {}
         self._strangers: dict[Address, None] = {}
         self._met = False  # a member of this very cluster
 
@@ -106,9 +109,24 @@ class QuorumPeers:
         if len(self._learnt) < LEARNT_MAX or node in self._learnt:
             self._learnt[node] = address
 
+    def follow(self, voters: Callable[[], Voters]) -> None:
+        """Look for members also where the log says that they listen."""
+        self._voters = voters
+
     def where(self, node: int) -> Address | None:
-        """Where a member listens, as far as anybody has told."""
+        """Where a member listens, as far as anybody has told: the last word counts."""
+        self._read_voters()
         return self._configured.get(node) or self._learnt.get(node)
+
+    def _read_voters(self) -> None:
+        voters = {} if self._voters is None else self._voters().by_id
+        if voters is self._seen:
+            return
+        before, self._seen = self._seen, voters
+        for voter in voters.values():
+            known = before.get(voter.id)
+            if voter.endpoints and (known is None or known.endpoints != voter.endpoints):
+                self.learn(voter.id, (voter.endpoints[0].host, voter.endpoints[0].port))
 
     async def ask(self, to: Replica, ask: Ask) -> tuple[int, Reply]:
         patience = self._seconds_max
@@ -164,6 +182,7 @@ class QuorumPeers:
 
     def _everybody(self) -> list[Address]:
         """Where somebody may be who can tell who leads; not this node itself."""
+        self._read_voters()
         by_id = {**self._learnt, **self._configured}
         others = [it for key, it in by_id.items() if key != self._envelope.own.id]
         return self._bootstrap + others
