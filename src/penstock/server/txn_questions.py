@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 PURPOSE = "transactions"
 """A connection of its own: who joins a transaction waits for the coordinator's replicas."""
 
-TRANSACTIONS_PER_REQUEST = 1000
+TRANSACTIONS_PER_REQUEST = 200
+"""Each may be an append: the coordinator that is asked serves nobody else meanwhile."""
 
 Place = tuple[str, int]
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PURPOSE = "markers"
 """A connection of their own: each answer waits for in-sync replicas."""
 
-PARTITIONS_PER_REQUEST = 2000
+PARTITIONS_PER_REQUEST = 500
+"""Each is an append: the broker that is asked serves nobody else meanwhile."""
 
 
 class Letter(NamedTuple):
