@@ -205,6 +205,7 @@ class Node:
         broker.local_controller = quorum.controller
         broker.quorum = quorum.service
         store.on_offline = broker.on_directory_offline
+        store.gives_way = broker.gives_way
         quorum.controller.subscribe(broker.on_image)
         self._listeners.answer_with(broker)
         return broker

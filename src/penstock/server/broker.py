@@ -155,6 +155,16 @@ class Broker:
                 self.replication.leave(partition)
                 self.coordinators.lose(partition)
 
+    def gives_way(self, directory: LogDirectory) -> bool:
+        """Whether to leave a full directory to others: a leader that cannot write holds up its
+        producers, while somebody in sync could lead. The last one in sync stays, for readers."""
+        prefix = directory.path + "/"
+        return any(
+            partition.leading and len(partition.isr) > 1
+            for partition in self.hosted.values()
+            if partition.log.directory.startswith(prefix)
+        )
+
     def set_aside_strays(self) -> None:
         """Once, after the first image: logs that the metadata does not know are moved away."""
         self._reconciler.set_aside_strays(self.image)

@@ -76,6 +76,8 @@ class LogStore:
         """The broker epoch of the last stop if all directories were closed cleanly, else None."""
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = lambda *_: None
         """Called when a directory failed, with the partitions that are gone with it."""
+        self.gives_way: Callable[[LogDirectory], bool] = lambda _: False
+        """Asked when a directory is full: whether other nodes can take over what lies in it."""
         self._recovery_threads = recovery_threads
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────
@@ -397,8 +399,9 @@ class LogStore:
         return self.logs.get(key) is log or (key in self.moves and self.moves[key].copy is log)
 
     def _report(self, directory: LogDirectory, error: OSError) -> None:
-        """A full disk may have room again; any other failure takes the directory down."""
-        if error.errno in FULL:
+        """A full disk may have room again, and is waited for where nobody else could take over; any
+        other failure takes the directory down."""
+        if error.errno in FULL and not self.gives_way(directory):
             logger.error("%s is full: %s", directory.path, error)
         else:
             self.fail_directory(directory, error)

@@ -98,3 +98,18 @@ def test_a_directory_that_cannot_be_written_is_offline(small_disk: Path) -> None
     store = open_store(small_disk)
     assert store.logs["t", 0].end == 1  # type: ignore[index]
     store.close()
+
+
+def test_a_full_disk_is_left_to_others_where_they_can_take_over(small_disk: Path) -> None:
+    store = open_store(small_disk)
+    store.create("t", 0, TOPIC_ID, CONFIG)
+    gone: list[object] = []
+    store.on_offline = lambda _, partitions: gone.extend(partitions)
+    store.gives_way = lambda directory: directory is store.directories[0]
+    log = store.logs["t", 0]  # type: ignore[index]
+    with pytest.raises(OSError) as refusal:
+        fill_up(store)
+    assert refusal.value.errno == errno.ENOSPC
+    assert gone == [log.topic_partition]
+    assert not store.directories[0].online
+    store.close()
