@@ -517,7 +517,7 @@ class Partition:
         A reader that speaks of epochs which this log never knew has to look for its place anew.
         """
         known, end = self.log.epochs.end_offset_for(epoch, self.log.end)
-        if known < 0:
+        if known < 0 or offset < self.log.start:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if known < epoch or end < offset:
             return known, end

@@ -71,8 +71,17 @@ class IsrChanges:
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Brokers may have come or gone: whom a watermark waits for depends on it."""
         self.peers.brokers = image.cluster.brokers
-        if delta.cluster is not None:
-            self._review()
+        if delta.cluster is not None or self._must_recover(delta):
+            self._broker.loop.call_soon(self._review)  # when the broker does what the image says
+
+    def _must_recover(self, delta: MetadataDelta) -> bool:
+        """Whether an unclean election made this node a leader; the controller waits to hear that
+        there is nothing to recover."""
+        return delta.topics is not None and any(
+            state.recovering and state.leader == self._broker.node_id
+            for topic in delta.topics.changed.values()
+            for state in topic.partitions.values()
+        )
 
     def submit(self, partition: Partition, proposal: Proposal) -> None:
         """Propose a partition's new in-sync set to the controller, soon."""
@@ -128,6 +137,10 @@ class IsrChanges:
             )
         except (NotLeader, OSError) as problem:
             log.info("the controller was not told who is in sync: %s", problem)
+            return False
+        except Exception:
+            # Our own fault, here or there. Watermarks wait for the answer: it is asked for again.
+            log.exception("the controller was not told who is in sync")
             return False
         if response.error_code:
             # A stale broker epoch among others: the next registration brings a new one.

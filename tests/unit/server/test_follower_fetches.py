@@ -431,6 +431,30 @@ async def test_a_broker_that_is_unfenced_joins_though_its_partitions_are_quiet(
     await joined(scene, partition)
 
 
+async def test_a_leader_elected_unclean_says_that_it_has_recovered(scene: Scene) -> None:
+    partition = scene.partition()
+    partition.lead(1, (OWN,), (OWN, FOLLOWER), partition_epoch=10, recovering=True)
+    scene.broker.isr_changes._review()
+    async with asyncio.timeout(SOON):
+        while not scene.decider.asked:
+            await asyncio.sleep(0.002)
+    (asked,) = scene.decider.asked
+    (proposal,) = asked.topics[0].partitions
+    assert (proposal.leader_recovery_state, len(proposal.new_isr_with_epochs)) == (0, 1)
+
+
+async def test_a_follower_that_falls_silent_leaves(scene: Scene) -> None:
+    partition = scene.lead((OWN, FOLLOWER))
+    await scene.fetch(0)
+    producing = asyncio.create_task(scene.producer.produce("t", batch(3)))
+    await asyncio.sleep(0.05)
+    assert partition.in_sync is not None and not producing.done()
+    partition.in_sync.followers[FOLLOWER].caught_up_at -= 31_000
+    scene.broker.isr_changes._review()
+    assert (await producing).base_offset == 0
+    assert partition.isr == (OWN,)
+
+
 # -- other requests -------------------------------------------------------------------------------
 
 
