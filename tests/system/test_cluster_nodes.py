@@ -166,7 +166,7 @@ def joining(cluster: Cluster, node_id: int, config: dict[str, str]) -> Iterator[
 
 def test_controllers_and_brokers_may_be_processes_of_their_own() -> None:
     roles = ["controller", "broker", "broker"]
-    with Cluster(nodes=3, roles=roles, config=HASTY) as cluster:
+    with Cluster(nodes=3, roles=roles, config=HASTY, dynamic=True) as cluster:
         create(cluster.bootstrap_servers, "apart", partitions=4)
         for node in cluster.brokers:
             eventually(lambda n=node: len(leaders_of(n, "apart")) == 4, "all see it")  # type: ignore[misc]

@@ -7,13 +7,15 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
+from penstock.metadata.cluster import Endpoint
 from penstock.model.ids import uuid_text
 from penstock.platform.chance import SystemChance
-from penstock.storage.checkpoints import META_PROPERTIES, format_properties
+from penstock.platform.clock import SystemClock
+from penstock.platform.disk import Disk
+from penstock.raft.format import Formatter, Identity
+from penstock.raft.voters import DYNAMIC_FROM, Voter, Voters
 from penstock.testing.broker import Broker, BrokerFailed
 
 HOST = "127.0.0.1"
@@ -70,6 +72,9 @@ class Cluster:
     Nodes are numbered from 1. `roles` is what each one is, or a list with the roles of each:
     `["controller", "broker", "broker"]`. `config` holds settings for all of them; `configs` those
     of single nodes, by id. Data lives in a temporary directory unless `data` names one to keep.
+
+    The controllers are voters for good, named in every node's configuration; in a `dynamic` quorum
+    the metadata log names them, and they can be added and removed.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Cluster:
         config: Mapping[str, str] | None = None,
         configs: Mapping[int, Mapping[str, str]] | None = None,
         data: str | os.PathLike[str] | None = None,
+        dynamic: bool = False,
         start_seconds_max: float = 60.0,
     ) -> None:
         each_role = [roles] * nodes if isinstance(roles, str) else list(roles)
@@ -92,31 +98,30 @@ class Cluster:
         self._config = dict(config or {})
         self._start_seconds_max = start_seconds_max
         ports = iter(free_ports(nodes))
-        controllers = {
+        self._controllers = {
             number: next(ports) for number, role in enumerate(each_role, 1) if "controller" in role
         }
-        self.voters = ",".join(f"{number}@{HOST}:{port}" for number, port in controllers.items())
-        """What every node has for controller.quorum.voters."""
+        self._first_voters = _voters(self._controllers) if dynamic else None
+        self._quorum = quorum_settings(self._controllers, dynamic=dynamic)
         self._replication = replication_settings(sum("broker" in role for role in each_role))
         self.nodes: dict[int, Node] = {}
         """By id."""
         for number, role in enumerate(each_role, 1):
             own = (configs or {}).get(number) or {}
-            self.add(number, role, own, controller_port=controllers.get(number, 0))
+            self.add(number, role, own)
 
     def add(
         self,
         node_id: int,
         roles: str = "broker",
         config: Mapping[str, str] | None = None,
-        *,
-        controller_port: int = 0,
     ) -> Node:
         """One more node, formatted and not started; one that only is a broker joins as it is."""
         port, spare = free_ports(2)
-        controller_port = controller_port or spare
+        controller_port = self._controllers.get(node_id, spare)
         settings = {
-            **settings_of(node_id, roles, port, controller_port, self.voters),
+            **settings_of(node_id, roles, port, controller_port),
+            **self._quorum,
             **self._replication,
             **self._config,
             **(config or {}),
@@ -166,18 +171,15 @@ class Cluster:
         self._format(node_id)
 
     def _format(self, node_id: int) -> None:
-        directory = Path(self.directory(node_id))
-        directory.mkdir(parents=True, exist_ok=True)
-        meta = directory / META_PROPERTIES
-        if meta.exists():
-            return  # data that was kept
-        values = {
-            "version": "1",
-            "cluster.id": self.id,
-            "node.id": str(node_id),
-            "directory.id": uuid_text(SystemChance().uuid()),
-        }
-        meta.write_text(format_properties(values))
+        """As `penstock storage format --ignore-formatted` does: data that was kept stays."""
+        chance, node = SystemChance(), self.nodes[node_id]
+        paths = node.config.get("log.dirs", node.data).split(",")
+        metadata = node.config.get("metadata.log.dir", paths[0])
+        formatter = Formatter(Disk(), paths, metadata)
+        identity = Identity(self.id, node_id, voters=self._first_voters)
+        for directory in formatter.unformatted(identity):
+            os.makedirs(directory, exist_ok=True)
+            formatter.format(directory, identity, SystemClock().now(), chance)
 
     def active_controller(self, seconds_max: float = 30.0) -> int:
         """The id of the controller that decides now, as the brokers that run tell it."""
@@ -262,9 +264,7 @@ async def _find_leader(brokers: Sequence[Node], seconds_max: float) -> int:
             await asyncio.sleep(0.1)
 
 
-def settings_of(
-    node_id: int, roles: str, port: int, controller_port: int, voters: str
-) -> dict[str, str]:
+def settings_of(node_id: int, roles: str, port: int, controller_port: int) -> dict[str, str]:
     """What makes a node one of several, in Kafka's own keys."""
     listeners = []
     if "broker" in roles:
@@ -276,8 +276,27 @@ def settings_of(
         "process.roles": roles,
         "listeners": ",".join(listeners),
         "advertised.listeners": ",".join(listeners),
-        "controller.quorum.voters": voters,
     }
+
+
+def quorum_settings(controllers: Mapping[int, int], *, dynamic: bool) -> dict[str, str]:
+    """How every node finds the controllers, which are given with their ports."""
+    if dynamic:
+        known = ",".join(f"{HOST}:{port}" for port in controllers.values())
+        return {"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": known}
+    voters = ",".join(f"{number}@{HOST}:{port}" for number, port in controllers.items())
+    return {"controller.quorum.voters": voters}
+
+
+def _voters(controllers: Mapping[int, int]) -> Voters:
+    chance = SystemChance()
+    return Voters(
+        {
+            number: Voter(number, chance.uuid(), (Endpoint("CONTROLLER", HOST, port, 0),))
+            for number, port in controllers.items()
+        },
+        DYNAMIC_FROM,
+    )
 
 
 def replication_settings(brokers: int) -> dict[str, str]:
@@ -293,14 +312,28 @@ def replication_settings(brokers: int) -> dict[str, str]:
     }
 
 
+PORT_FIRST, PORT_LAST = 15_000, 32_000
+"""Below those that the kernel gives to whoever connects: a node that is down keeps its port."""
+
+_given: set[int] = set()
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, all different. Another process may still be quicker."""
-    with ExitStack() as held:
-        return [held.enter_context(_bound()) for _ in range(count)]
+    """Ports that nobody listens on, each given once. Another process may still be quicker."""
+    chance = SystemChance()
+    found: list[int] = []
+    while len(found) < count:
+        port = chance.between(PORT_FIRST, PORT_LAST)
+        if port not in _given and _is_free(port):
+            _given.add(port)
+            found.append(port)
+    return found
 
 
-@contextmanager
-def _bound() -> Iterator[int]:
+def _is_free(port: int) -> bool:
     with socket.socket() as sock:
-        sock.bind((HOST, 0))
-        yield sock.getsockname()[1]
+        try:
+            sock.bind((HOST, port))
+        except OSError:
+            return False
+        return True
