@@ -67,6 +67,13 @@ class Host:
         self.partitions[index] = partition
         return partition
 
+    def write(self, count: int = 1, index: int = 0, **options: Any) -> int:
+        """One batch from a producer, to a partition that leads; answers its base offset."""
+        data = memoryview(bytearray(batch(count, **options)))
+        done = self.partitions[index].append(data, NOON)
+        assert isinstance(done, Appended)
+        return done.base_offset
+
     async def close(self) -> None:
         await self.commits.drain()
         self.store.close(clean=False)  # nobody comes back to it: spare the syncs
@@ -82,6 +89,11 @@ class Leader(Host):
         self.purposes: dict[str, None] = {}
         self.sessions = FetchSessions(10, iter(range(1, 1000)).__next__)
         self.reachable = True
+        self.wait_seconds_max = 0.02
+        """How long a fetch without news stays."""
+        self._hung_up = 0
+        self.on_fetch: Callable[[FetchRequest], None] = lambda _: None
+        """Called with each fetch when it arrives."""
         self.spoil: Callable[[PartitionData], None] = lambda _: None
         """Called with each answer for a partition before it leaves."""
 
@@ -89,13 +101,6 @@ class Leader(Host):
         partition = self.partitions.get(index) or self.open(index, **config)
         partition.lead(epoch, (LEADER,), (LEADER, FOLLOWER))
         return partition
-
-    def write(self, count: int = 1, index: int = 0, **options: Any) -> int:
-        """One batch; answers its base offset."""
-        data = memoryview(bytearray(batch(count, **options)))
-        done = self.partitions[index].append(data, NOON)
-        assert isinstance(done, Appended)
-        return done.base_offset
 
     # -- as the follower's neighbours ---------------------------------------------------------
 
@@ -109,21 +114,24 @@ class Leader(Host):
         if isinstance(request, ListOffsetsRequest):
             return self._offsets(request)
         heard, _ = FetchRequest.read(request.encode(VERSION), VERSION)
+        self.on_fetch(heard)
         response = await self._fetch(heard)
         return FetchResponse.read(response.encode(VERSION), VERSION)[0]
 
     def hang_up(self, node_id: int, purpose: str) -> None:
-        """Nothing waits long here."""
+        """Whoever waits for an answer loses it."""
+        self._hung_up += 1
 
     async def _fetch(self, request: FetchRequest) -> FetchResponse:
         plan = self.sessions.begin(request, VERSION, 0)
         if isinstance(plan, ErrorCode):
             return FetchResponse(error_code=plan)
-        for _ in range(10):  # a short stay, if there is nothing new
-            response = self._read(plan)
-            if response.responses:
-                break
+        loop, hung_up = asyncio.get_running_loop(), self._hung_up
+        until = loop.time() + min(self.wait_seconds_max, request.max_wait_ms / 1000)
+        while not (response := self._read(plan)).responses and loop.time() < until:
             await asyncio.sleep(0.002)
+            if hung_up != self._hung_up:
+                raise PeerLost("hung up")
         return response
 
     def _read(self, plan: FetchPlan) -> FetchResponse:

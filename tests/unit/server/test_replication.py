@@ -1,4 +1,4 @@
-"""Followers copy their leaders: bytes, marks, truncation, and going on after trouble."""
+"""Followers copy their leaders: bytes, marks, truncation, moves and throttles."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import pytest
 from penstock.metadata.configs import BROKER
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY
-from penstock.model.errors import ErrorCode
-from penstock.protocol.generated.fetch import FetchRequest, PartitionData
+from penstock.protocol.generated.fetch import FetchRequest
 from penstock.protocol.generated.metadata_records import ConfigRecord
-from penstock.replica.fetching import State
 from penstock.storage.log import Log
 from penstock.storage.moves import carry_out
-from tests.unit.server.asking import batch
 from tests.unit.server.following import Follower, Leader, contents, until
 
 
@@ -96,7 +93,7 @@ async def test_what_another_leader_wrote_is_cut_off_and_copied_anew(
     follower.replication.leave(copy)
     copy.lead(2, (2,), (1, 2))
     for _ in range(2):
-        copy.append(memoryview(bytearray(batch(3))), 0)
+        follower.write(3)
     source.lead(3, (1,), (1, 2))
     leader.write(7)
     follower.follow(3)
@@ -158,124 +155,11 @@ async def test_a_follower_longer_than_a_leader_that_lost_its_log_is_cut(
     leader.lead(5)
     copy = follower.open()
     copy.lead(0, (2,), (1, 2))
-    copy.append(memoryview(bytearray(batch(9))), 0)
+    follower.write(9)
     follower.follow(5)
     leader.write(2)
     await until(lambda: copy.high_watermark == 2 or copy.log.end == 2)
     assert contents(copy) == contents(leader.partitions[0])
-
-
-async def test_a_batch_that_fails_its_checksum_is_asked_for_again_and_never_stored(
-    leader: Leader, follower: Follower
-) -> None:
-    spoiled = 0
-
-    def spoil(answer: PartitionData) -> None:
-        nonlocal spoiled
-        if answer.records and spoiled < 3:
-            data = bytearray(answer.records)  # type: ignore[arg-type]
-            data[-1] ^= 1
-            answer.records = bytes(data)
-            spoiled += 1
-
-    leader.spoil = spoil
-    leader.lead(0)
-    leader.write(5)
-    copy = follower.follow(0)
-    await until(lambda: spoiled == 1)
-    assert copy.log.end == 0
-    await until(lambda: copy.high_watermark == 5)
-    assert spoiled == 3
-
-
-async def test_a_follower_goes_on_when_the_leader_is_back(
-    leader: Leader, follower: Follower
-) -> None:
-    leader.lead(0)
-    leader.reachable = False
-    copy = follower.follow(0)
-    leader.write(5)
-    await asyncio.sleep(0.05)
-    assert copy.log.end == 0
-    leader.reachable = True
-    await until(lambda: copy.high_watermark == 5)
-
-
-async def test_a_fenced_follower_waits_for_the_next_epoch(
-    leader: Leader, follower: Follower
-) -> None:
-    leader.lead(4)
-    leader.write(1)
-    copy = follower.follow(3)
-    await until(lambda: follower.replication.failed == 1)
-    asked = len(fetches(leader))
-    await asyncio.sleep(0.06)
-    assert len(fetches(leader)) <= asked + 1
-    follower.follow(4)
-    await until(lambda: copy.high_watermark == 1)
-    assert follower.replication.failed == 0
-
-
-async def test_a_follower_that_is_ahead_of_the_leaders_metadata_asks_again(
-    leader: Leader, follower: Follower
-) -> None:
-    source = leader.lead(3)
-    copy = follower.follow(4)
-    await until(lambda: len(fetches(leader)) >= 2)
-    source.lead(4, (1,), (1, 2))
-    leader.write(1)
-    await until(lambda: copy.high_watermark == 1)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
-    ],
-)
-async def test_one_partition_in_trouble_waits_and_the_others_go_on(
-    leader: Leader, follower: Follower, error: ErrorCode
-) -> None:
-    troubled = True
-
-    def spoil(answer: PartitionData) -> None:
-        if answer.partition_index == 1 and troubled:
-            answer.error_code = error
-            answer.records = b""
-
-    leader.spoil = spoil
-    for index in range(2):
-        leader.lead(0, index)
-        leader.write(3, index=index)
-        follower.follow(0, index)
-    await until(lambda: follower.partitions[0].high_watermark == 3)
-    assert follower.partitions[1].log.end == 0
-    states = {each.index: following.state for each, following in follower.replication.lags()}
-    assert states[0] is State.FETCHING
-    troubled = False
-    await until(lambda: follower.partitions[1].high_watermark == 3)
-
-
-async def test_a_follower_claims_no_more_than_is_as_durable_as_the_topic_asks(
-    leader: Leader, follower: Follower
-) -> None:
-    leader.lead(0)
-    copy = follower.follow(0, flush_messages=1)
-    for _ in range(10):
-        leader.write(3)
-    await until(lambda: copy.high_watermark == 30)
-    claimed = [
-        (item.fetch_offset, copy.log.recovery_point)
-        for request in fetches(leader)
-        for topic in request.topics
-        for item in topic.partitions
-    ]
-    assert claimed and all(offset <= durable for offset, durable in claimed)
-    await until(lambda: copy.log.recovery_point == 30)
 
 
 async def test_a_partition_that_is_left_is_forgotten_and_its_fetcher_ends(
@@ -334,7 +218,7 @@ async def test_a_replica_moves_to_another_directory_while_it_is_copied(
     if cut_meanwhile:
         follower.replication.leave(copy)
         copy.lead(1, (2,), (1, 2))
-        copy.append(memoryview(bytearray(batch(5))), 0)
+        follower.write(5)
     store = follower.store
     here = store.directory_of(copy.log)
     (other,) = (each for each in store.directories if each is not here)
