@@ -154,6 +154,7 @@ class Load:
         self.copiers = Fleet(fleet.confluent(where), words, WORKERS, where)
         self.problems: list[str] = []
         self._final = Recorder("final")
+        self._moved = (0, time.monotonic())
         self._done = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, name="copiers", daemon=True)
 
@@ -182,6 +183,11 @@ class Load:
     def copied(self) -> int:
         """How many outputs a reader of committed transactions has seen."""
         return sum(self.watchers[1].seen.get(place, 0) for place in self.of(SINK))
+
+    @property
+    def stalled_seconds(self) -> float:
+        """For how long nothing more has been copied."""
+        return time.monotonic() - self._moved[1]
 
     def silent_since(self, at: int) -> list[Place]:
         """Where nothing that was sent after this moment has been acknowledged."""
@@ -238,6 +244,8 @@ class Load:
     def _supervise(self) -> None:
         while not self._done.wait(0.5):
             self._attempt(self.copiers.revive)
+            if (copied := self.copied) != self._moved[0]:
+                self._moved = copied, time.monotonic()
 
     def _attempt(self, act: Callable[[], None]) -> None:
         try:

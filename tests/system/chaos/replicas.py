@@ -76,6 +76,8 @@ def differences(nodes: Mapping[str, Sequence[Path]], wanted: Sequence[str]) -> I
                 copies[name] = list(batches(known[partition]))
             else:
                 yield f"{name} has no log of {partition}"
+        if not copies:
+            continue
         if partition == METADATA:
             end = min((each[-1].end for each in copies.values() if each), default=0)
         else:

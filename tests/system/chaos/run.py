@@ -13,6 +13,8 @@ from tests.system.chaos.load import SINK, Load
 from tests.system.chaos.trio import Trio
 
 PROGRESS_SECONDS_MAX = 30.0
+STALLED_SECONDS_MAX = 120.0
+"""A copier may be taken for dead, and its transaction time out, and fault follow upon fault."""
 LASTS_SECONDS = (1.0, 6.0)
 QUIET_SECONDS = (0.5, 2.0)
 _NS = 1_000_000_000
@@ -80,6 +82,8 @@ class Game:
             played.healed = time.time_ns()
             self.wait_progress(played.healed, "when all was put right")
             self.trio.wait_settled()
+            stalled = self.load.stalled_seconds
+            assert stalled < STALLED_SECONDS_MAX, f"nothing was copied for {stalled:.0f} s"
         except AssertionError as problem:
             self.problems.append(f"{kind} ({played.what}): {problem}")
         played.healed = played.healed or time.time_ns()
