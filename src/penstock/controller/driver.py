@@ -215,11 +215,17 @@ class ControllerDriver:
             self._check.cancel()
             self._check = None
         if due is not None:
-            wait = max(0, due - self._clock.monotonic()) / 1000
-            self._check = asyncio.get_running_loop().call_later(wait, self._fence_silent)
+            now = self._clock.monotonic()
+            at = max(due, now)
+            loop = asyncio.get_running_loop()
+            self._check = loop.call_later((at - now) / 1000, self._fence_silent, at)
 
-    def _fence_silent(self) -> None:
+    def _fence_silent(self, due: int) -> None:
         self._check = None
+        now = self._clock.monotonic()
+        if now - due > _LATE_MS_MAX:
+            log.warning("this controller was held up for %d ms: it hears brokers out", now - due)
+            self._machine.sessions.excuse(now)
         decision = self._do_chore(fence_stale)
         if decision is not None:
             log.warning("fenced broker %d: not heard from for too long", decision.response)
@@ -239,6 +245,9 @@ class ControllerDriver:
             self._enact(decision)
         return decision
 
+
+_LATE_MS_MAX = 1_000
+"""A check that comes later than this says more about the controller than about the brokers."""
 
 _HEARD_FROM = frozenset({int(ApiKey.BROKER_REGISTRATION), int(ApiKey.BROKER_HEARTBEAT)})
 

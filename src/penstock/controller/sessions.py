@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 class Session:
     """What a broker's heartbeats said."""
 
-    __slots__ = ("contact", "leaving_from", "metadata_offset")
+    __slots__ = ("contact", "excused", "leaving_from", "metadata_offset")
 
     def __init__(self, contact: Millis) -> None:
         self.contact = contact
+        self.excused = False
         self.metadata_offset = -1
         self.leaving_from: int | None = None
         """The offset that every other broker must have seen before this one may stop."""
@@ -40,6 +41,7 @@ class Sessions:
         if session is None:
             session = self._by_broker[broker] = Session(now)
         session.contact = now
+        session.excused = False
         if metadata_offset is not None:
             session.metadata_offset = metadata_offset
         return session
@@ -54,6 +56,16 @@ class Sessions:
     def alive(self, broker: int, now: Millis) -> bool:
         session = self._by_broker.get(broker)
         return session is not None and now - session.contact <= self.timeout_ms
+
+    def excuse(self, now: Millis) -> None:
+        """The controller itself was held up: what was said meanwhile waits to be read.
+
+        Once for each silence: a controller that is always late must still notice the dead.
+        """
+        for session in self._by_broker.values():
+            if not session.excused:
+                session.contact = now
+                session.excused = True
 
     def seen_by(self, brokers: Iterable[int]) -> int | None:
         """The lowest metadata offset that all of these brokers have applied; None if none are."""

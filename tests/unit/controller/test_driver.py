@@ -246,6 +246,26 @@ async def test_a_silent_broker_is_fenced_by_time_alone(tmp_path: Path) -> None:
     await driver.close()
 
 
+async def test_a_controller_that_was_held_up_itself_hears_brokers_out_once(tmp_path: Path) -> None:
+    running = await Running(tmp_path).start()
+    driver = running.driver
+    registration = Stage(0).registration(2)
+    epoch = (await driver.handle(int(ApiKey.BROKER_REGISTRATION), registration)).broker_epoch
+    await running.beat(2, epoch)
+    due = running.clock.at + 9_001
+    running.clock.at += 60_000  # a pause of the whole process: nobody could be heard
+    driver._fence_silent(due)
+    assert driver._machine.image.cluster.active(2)
+    await running.beat(2, epoch)
+    due = running.clock.at + 9_001
+    for expected in (True, False):  # held up again, and again: the broker is dead all the same
+        running.clock.at += 60_000
+        driver._fence_silent(due)
+        assert driver._machine.image.cluster.active(2) == expected
+        due = running.clock.at
+    await driver.close()
+
+
 async def test_records_that_make_no_sense_never_reach_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

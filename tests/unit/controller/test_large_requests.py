@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -139,3 +140,30 @@ def test_changes_of_configuration_are_bounded_in_number() -> None:
     assert len(decision.records) == RECORDS_MAX
     errors = [each.error_code for each in decision.response.responses]
     assert errors[RECORDS_MAX - 1 :] == [ErrorCode.NONE, *[ErrorCode.POLICY_VIOLATION] * 2]
+
+
+@pytest.mark.parametrize(("topics", "each"), [(1, 5000), (5000, 1)])
+def test_a_broker_that_holds_thousands_of_partitions_goes_and_returns_in_little_time(
+    topics: int, each: int
+) -> None:
+    stage = Stage(3)
+    for at in range(0, topics, 500):
+        some = range(at, min(at + 500, topics))
+        stage.create(*(topic(f"t{number}", each, 3) for number in some))
+    stage.now += 20_000
+    for broker in (2, 3):
+        stage.beat(broker)
+    with within(1):
+        decision = stage.tick()
+        assert decision is not None
+        encode_batch(decision.records, 30, 0, 1, 0)
+    assert len(decision.records) == 5001
+    leaders = Counter(
+        state.leader
+        for found in stage.image.topics.by_id.values()
+        for state in found.partitions.values()
+    )
+    assert set(leaders) == {2, 3}
+    assert min(leaders.values()) > 1000, "both take their part"
+    with within(1):
+        stage.beat(1)
