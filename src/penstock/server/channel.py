@@ -8,8 +8,8 @@ travels in an envelope, with the client's own header; what the node itself asks 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
+import socket
 from typing import TYPE_CHECKING, Any
 
 from penstock.model.errors import ErrorCode
@@ -186,10 +186,12 @@ def opened(answer: EnvelopeResponse, call: Call) -> Any:
 
 
 def _packed(host: str) -> bytes:
-    try:
-        return ipaddress.ip_address(host).packed
-    except ValueError:
-        return b""  # a client without an address of its own, such as a simulated one
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return socket.inet_pton(family, host.partition("%")[0])
+        except OSError:
+            continue
+    return b""  # a client without an address of its own, such as a simulated one
 
 
 def _principal(kind: str, name: str) -> bytes:

@@ -15,7 +15,8 @@ from penstock.protocol.registry import API
 from penstock.raft.driver import NotLeader
 from penstock.server.apis import CONTROLLER_MODULES, FORWARDED
 from penstock.server.call import Call
-from penstock.server.forwarding import forward, refusal
+from penstock.server.forwarding import forward
+from penstock.server.refusals import refusal
 from tests.unit.server.random_requests import RandomRequests
 
 ANSWERED_HERE = {int(ApiKey.DESCRIBE_CONFIGS), int(ApiKey.DESCRIBE_CLUSTER)}

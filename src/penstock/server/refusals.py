@@ -1,0 +1,151 @@
+"""How each request that is passed on to the controller is refused: Kafka's error, in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.generated import (
+    alter_client_quotas,
+    alter_configs,
+    elect_leaders,
+    incremental_alter_configs,
+)
+from penstock.protocol.generated.create_partitions import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from penstock.protocol.generated.create_topics import CreatableTopicResult, CreateTopicsResponse
+from penstock.protocol.generated.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from penstock.protocol.registry import API
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.model.errors import ErrorCode
+    from penstock.protocol.message import Message
+
+ELECT_LEADERS_ERROR_FROM = 1
+"""The version from which ElectLeaders has an error for the whole."""
+
+
+def refusal(request: Any, error: ErrorCode, version: int) -> Message:
+    """The response, in a version, to a request of which nothing was done."""
+    build = _SHAPES.get(request.API_KEY)
+    if build is not None:
+        return build(request, error, version)
+    response: Any = API[request.API_KEY].response_class()
+    response.error_code = error
+    if hasattr(response, "error_message"):
+        response.error_message = error.message
+    message: Message = response
+    return message
+
+
+def _create_topics(request: Any, error: ErrorCode, _: int) -> Message:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=each.name, error_code=error, error_message=error.message)
+            for each in request.topics
+        ]
+    )
+
+
+def _delete_topics(request: Any, error: ErrorCode, _: int) -> Message:
+    named = [(each.name, each.topic_id) for each in request.topics]
+    named += [(name, bytes(16)) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=error, error_message=error.message
+            )
+            for name, topic_id in named
+        ]
+    )
+
+
+def _create_partitions(request: Any, error: ErrorCode, _: int) -> Message:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(
+                name=each.name, error_code=error, error_message=error.message
+            )
+            for each in request.topics
+        ]
+    )
+
+
+def _alter_configs(request: Any, error: ErrorCode, _: int) -> Message:
+    return alter_configs.AlterConfigsResponse(
+        responses=[
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=error.message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in request.resources
+        ]
+    )
+
+
+def _incremental_alter_configs(request: Any, error: ErrorCode, _: int) -> Message:
+    return incremental_alter_configs.IncrementalAlterConfigsResponse(
+        responses=[
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=error.message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in request.resources
+        ]
+    )
+
+
+def _elect_leaders(request: Any, error: ErrorCode, version: int) -> Message:
+    return elect_leaders.ElectLeadersResponse(
+        error_code=error if version >= ELECT_LEADERS_ERROR_FROM else 0,
+        replica_election_results=[
+            elect_leaders.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    elect_leaders.PartitionResult(
+                        partition_id=each, error_code=error, error_message=error.message
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def _alter_client_quotas(request: Any, error: ErrorCode, _: int) -> Message:
+    return alter_client_quotas.AlterClientQuotasResponse(
+        entries=[
+            alter_client_quotas.AlterClientQuotasResponseEntryData(
+                error_code=error,
+                error_message=error.message,
+                entity=[
+                    alter_client_quotas.AlterClientQuotasResponseEntityData(
+                        entity_type=part.entity_type, entity_name=part.entity_name
+                    )
+                    for part in each.entity
+                ],
+            )
+            for each in request.entries
+        ]
+    )
+
+
+_SHAPES: dict[int, Callable[[Any, ErrorCode, int], Message]] = {
+    int(ApiKey.CREATE_TOPICS): _create_topics,
+    int(ApiKey.DELETE_TOPICS): _delete_topics,
+    int(ApiKey.CREATE_PARTITIONS): _create_partitions,
+    int(ApiKey.ALTER_CONFIGS): _alter_configs,
+    int(ApiKey.INCREMENTAL_ALTER_CONFIGS): _incremental_alter_configs,
+    int(ApiKey.ALTER_CLIENT_QUOTAS): _alter_client_quotas,
+    int(ApiKey.ELECT_LEADERS): _elect_leaders,
+}
+"""Responses that have an error for each part; all others have one for the whole."""
