@@ -18,6 +18,7 @@ from penstock.controller import (
     in_sync,
     partitions,
     producer_ids,
+    quotas,
     reassignments,
     topics,
 )
@@ -42,6 +43,7 @@ HANDLERS: Mapping[int, Callable[[Context, Any], Decision]] = {
     int(ApiKey.CREATE_PARTITIONS): partitions.create_partitions,
     int(ApiKey.ALTER_CONFIGS): configs.alter_configs,
     int(ApiKey.INCREMENTAL_ALTER_CONFIGS): configs.incremental_alter_configs,
+    int(ApiKey.ALTER_CLIENT_QUOTAS): quotas.alter_quotas,
     int(ApiKey.UPDATE_FEATURES): features.update_features,
     int(ApiKey.ALLOCATE_PRODUCER_IDS): producer_ids.allocate_producer_ids,
     int(ApiKey.BROKER_REGISTRATION): brokers.register_broker,

@@ -80,6 +80,10 @@ _OF_CONTROLLERS = (
 )
 """What brokers and controllers ask of the active controller."""
 
+_FOR_OTHERS = (ApiKey.ALTER_CLIENT_QUOTAS,)
+"""What brokers of another make pass on and act upon; ours do not keep to quotas yet, and so do not
+offer them."""
+
 
 def _lazy(name: str) -> Callable[[], Handler]:
     def load() -> Handler:
@@ -95,16 +99,16 @@ MODULES = {int(key): key.name.lower() for key in _BUILT}
 CONTROLLER_MODULES = {
     **{key: name for key, name in MODULES.items() if "controller" in API[key].listeners},
     **{int(key): key.name.lower() for key in _QUORUM},
-    **{int(key): "controller_request" for key in _OF_CONTROLLERS},
+    **{int(key): "controller_request" for key in (*_OF_CONTROLLERS, *_FOR_OTHERS)},
     int(ApiKey.FETCH): "fetch_metadata",
     int(ApiKey.ENVELOPE): "envelope",
 }
 """The same on a controller's listener: its Fetch is for those who copy the metadata log."""
 
-FORWARDED = frozenset(key for key in MODULES if "controller" in API[key].listeners) - {
-    int(ApiKey.FETCH),
-    int(ApiKey.API_VERSIONS),
-}
+FORWARDED = (
+    frozenset(key for key in MODULES if "controller" in API[key].listeners)
+    | {int(key) for key in _FOR_OTHERS}
+) - {int(ApiKey.FETCH), int(ApiKey.API_VERSIONS)}
 """What a broker may pass on to the controller for its clients."""
 
 HANDLERS = {key: _lazy(name) for key, name in MODULES.items()}
