@@ -48,9 +48,11 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 HOLD_BACK_MS = 100
 """How long a throttled partition that is behind stays out of fetches, once the rate is reached."""
 
-INTERRUPTED_MAX = 500
+NAMED_MAX = 500
 """A fetch that waits at the leader is broken off for a newcomer only if its session has at most as
 many partitions: they all have to be named again."""
+CALM_SECONDS = 0.1
+"""After that, those who come next can wait a moment: a large topic comes in many pieces."""
 
 
 class _Member(NamedTuple):
@@ -77,7 +79,9 @@ class Fetcher:
         self._left: dict[Key, None] = {}
         self._session = LeaderSession()
         self._asking = False
+        self._interrupting: asyncio.TimerHandle | None = None
         self._interrupted = False
+        self._calm_until = 0.0
         self._losses = 0  # requests without an answer, one after the other
         self._news = asyncio.Event()
         self._task = broker.loop.create_task(self._run())
@@ -104,11 +108,11 @@ class Fetcher:
         self._left.pop(key, None)
         self._changed[key] = None
         self._news.set()
-        if self._asking and not self._interrupted and len(self._session.told) <= INTERRUPTED_MAX:
+        if self._asking and self._interrupting is None and len(self._session.told) <= NAMED_MAX:
             # The fetch under way may wait at the leader for as long as nobody writes, and whoever
             # writes to the newcomer may wait for us.
-            self._interrupted = True
-            self._broker.loop.call_soon(self._interrupt)
+            when = max(self._broker.loop.time(), self._calm_until)
+            self._interrupting = self._broker.loop.call_at(when, self._interrupt)
 
     def remove(self, key: Key) -> None:
         """Copy a partition no more."""
@@ -123,8 +127,9 @@ class Fetcher:
         self._broker.neighbours.hang_up(self._leader, self._purpose)
 
     def _interrupt(self) -> None:
-        if self._interrupted:  # else the answer came, and the next fetch names the newcomer
-            self._broker.neighbours.hang_up(self._leader, self._purpose)
+        self._calm_until = self._broker.loop.time() + CALM_SECONDS
+        self._interrupted = True
+        self._broker.neighbours.hang_up(self._leader, self._purpose)
 
     # -- the loop -----------------------------------------------------------------------------
 
@@ -162,17 +167,25 @@ class Fetcher:
 
     async def _fetch(self, request: FetchRequest) -> None:
         self._asking = True
+        response: FetchResponse | None = None
         try:
-            response: FetchResponse = await self._broker.neighbours.ask(
+            response = await self._broker.neighbours.ask(
                 self._leader, request, self._answer_seconds_max, self._purpose
             )
         except OSError as problem:
             self._session.lost()
-            if not self._interrupted:
-                await self._back_off(problem)
-            return
+            if not self._interrupted and not self._losses:
+                log.info("cannot fetch from broker %d: %s", self._leader, problem)
         finally:
-            self._asking = self._interrupted = False
+            interrupted, self._interrupted = self._interrupted, False
+            self._asking = False
+            if self._interrupting is not None:
+                self._interrupting.cancel()
+                self._interrupting = None
+        if response is None:
+            if not interrupted:
+                await self._back_off()
+            return
         self._losses = 0
         if self._session.answered(response.session_id, response.error_code):
             await self._take(response)
@@ -180,10 +193,8 @@ class Fetcher:
             code = ErrorCode(response.error_code)
             log.info("broker %d knows no such fetch session: %s", self._leader, code.name)
 
-    async def _back_off(self, problem: OSError) -> None:
+    async def _back_off(self) -> None:
         """The leader does not answer: try again in a while, which grows."""
-        if not self._losses:
-            log.info("cannot fetch from broker %d: %s", self._leader, problem)
         await self._wait_for_news(growing(self._losses, self._backoff_ms))
         self._losses += 1
 
