@@ -85,6 +85,7 @@ class Effects:
         "cancelled",
         "errands",
         "producer",
+        "prompt",
         "records",
         "replies",
         "timers",
@@ -98,6 +99,9 @@ class Effects:
         self.producer: Producer | None = None
         """Set: the records count when this producer's transaction commits, and not if it aborts."""
         self.replies: list[tuple[Ticket, Any]] = []
+        self.prompt = False
+        """Whether the replies need not wait for the commit of what others wrote before: they tell
+        nothing that a new leader could deny. With records of its own a step waits all the same."""
         self.timers: dict[Hashable, Millis] = {}
         self.cancelled: set[Hashable] = set()
         self.errands: list[Any] = []

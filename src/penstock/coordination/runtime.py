@@ -4,7 +4,7 @@ A shard is a partition of the coordinator's topic. Whoever leads the partition l
 coordinates what hashes to it; whoever loses the lead forgets it. A request becomes a step of the
 shard's machine. Deciding, appending and replaying happen without a pause, so steps are serial. A
 reply leaves when all that its step could have seen is committed: no answer, not even a read, ever
-tells of something that a new leader might not know.
+tells of something that a new leader might not know. (The one exception, `prompt`, tells nothing.)
 """
 
 from __future__ import annotations
@@ -300,7 +300,9 @@ class Runtime(Generic[S]):
                 return False
         if out.cancelled or out.timers:
             self._set_timers(seat, out)
-        if out.replies or out.errands:
+        if out.prompt and not out.records:
+            self._release(seat, out)
+        elif out.replies or out.errands:
             self._release_when_committed(seat, out)
         return True
 

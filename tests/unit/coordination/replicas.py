@@ -9,6 +9,7 @@ from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
 from penstock.platform.workers import InlineWorkers
 from penstock.protocol.record_frames import GROUP
+from penstock.replica import leading
 from penstock.replica.partition import Partition
 from penstock.storage.log_config import LogConfig
 from penstock.storage.store import LogStore
@@ -105,6 +106,6 @@ class Replicas:
         found = theirs.log.read(mine.log.end, 1 << 20, theirs.log.end)
         if found is not None:
             mine.append_fetched(found.read_waiting(), self.clock.time)
-        error = theirs.fetched_by(host.node_id, 1, mine.log.end, 0, self.clock.time)
+        error = leading.fetched(theirs, host.node_id, 1, mine.log.end, 0, self.clock.time)
         assert not isinstance(error, ErrorCode), error
         mine.take_marks(theirs.high_watermark, 0)

@@ -94,6 +94,25 @@ async def test_what_a_new_leader_finds_is_not_told_before_it_is_committed(
     assert error_of(await reading) is ErrorCode.NONE
 
 
+async def test_a_reply_that_tells_nothing_does_not_wait_unless_its_step_writes(
+    replicas: Replicas,
+) -> None:
+    one = replicas.hosts[0]
+    replicas.elect(one)
+    one.call(put("a", 1))
+
+    def alive(_: Numbers, __: Moment, out: Effects, ticket: Ticket) -> None:
+        out.prompt = True
+        out.reply(ticket, HeartbeatResponse())
+
+    def alive_and_more(shard: Numbers, at: Moment, out: Effects, ticket: Ticket) -> None:
+        put("b", 1)(shard, at, out, ticket)
+        out.prompt = True
+
+    assert error_of(one.call(alive)) is ErrorCode.NONE
+    assert not one.call(alive_and_more).done()
+
+
 async def test_too_few_replicas_refuse_and_change_nothing(replicas: Replicas) -> None:
     one, two, three = replicas.hosts
     replicas.elect(one)

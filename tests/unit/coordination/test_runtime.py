@@ -18,7 +18,7 @@ from penstock.protocol.generated.group_records import GroupMetadataKey, GroupMet
 from penstock.protocol.generated.heartbeat import HeartbeatResponse
 from penstock.replica.partition import Appended, Refused
 from penstock.storage.store import LogStore
-from tests.unit.coordination.driving import NODE, TOPIC, Drive, Numbers, look, put
+from tests.unit.coordination.driving import TOPIC, Drive, Numbers, look, put
 
 
 @pytest.fixture
@@ -141,10 +141,10 @@ async def test_a_timer_comes_again_if_the_log_does_not_take_what_it_decides(
     drive.shard.on_time = lambda at, out: out.record(
         GroupMetadataKey(group="a"), GroupMetadataValue(generation=7), 3
     )
-    drive.partition.isr = ()
+    drive.partition.under_min = True
     await _timer_fires(drive, 60_000)
     assert (drive.shard.fired, drive.shard.by_name) == (["mine"], {})
-    drive.partition.isr = (NODE,)
+    drive.partition.under_min = False
     await _timer_fires(drive, module.TIMER_RETRY_MS)
     assert (drive.shard.fired, drive.shard.by_name) == (["mine", "mine"], {"a": 7})
     await _timer_fires(drive, 60_000)

@@ -26,7 +26,7 @@ def handle(
     call: Call,  # noqa: ARG001
     request: HeartbeatRequest,
 ) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
-    """Answer at once, unless something that the member must not see early waits for its commit."""
+    """Answer at once, unless it is bad news that waits for its commit."""
     if not request.group_id:
         return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
 

@@ -25,7 +25,25 @@ def heartbeat(
     instance_id: str | None,
     generation: int,
 ) -> ErrorCode:
-    """What the member has to know."""
+    """What the member has to know.
+
+    That it is alive is noted at once, and it hears so at once: a coordinator that waits for its
+    replicas would otherwise let every member believe that its session is over.
+    """
+    error = _heartbeat(shard, at, out, group_id, member_id, instance_id, generation)
+    out.prompt = error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+    return error
+
+
+def _heartbeat(
+    shard: GroupShard,
+    at: Moment,
+    out: Effects,
+    group_id: str,
+    member_id: str,
+    instance_id: str | None,
+    generation: int,
+) -> ErrorCode:
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return consumer_heartbeat(group, at, out, member_id, instance_id, generation)
