@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
+from penstock.model.errors import ErrorCode
+from penstock.net.peer import Peer
+from penstock.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.protocol.generated.alter_partition import AlterPartitionRequest
+from penstock.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.protocol.generated.broker_registration import BrokerRegistrationRequest
+from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.generated.envelope import EnvelopeRequest
+from penstock.protocol.headers import write_request_header
 from penstock.testing.broker import BrokerFailed
 from penstock.testing.cluster import Cluster, Node
 
@@ -86,6 +96,34 @@ def test_records_go_to_every_node_and_come_back_from_all(cluster: Cluster) -> No
         found |= {int(m.value() or b"") for m in consumer.consume(600, 0.5) if not m.error()}
     consumer.close()
     assert found == set(range(600))
+
+
+def test_a_controller_that_does_not_decide_says_so(cluster: Cluster) -> None:
+    active = cluster.active_controller()
+    standby = next(node for node in cluster.nodes.values() if node.id != active)
+    topic = CreatableTopic(name="not-here", num_partitions=1, replication_factor=1)
+    creation = CreateTopicsRequest(topics=[topic])
+    inside = bytearray()
+    write_request_header(inside, creation.API_KEY, 7, 1, "client")
+    creation.write(7, inside)
+
+    async def ask() -> list[int]:
+        peer = Peer("127.0.0.1", standby.controller_port, "test")
+        try:
+            made = await peer.ask(creation, PATIENCE_SECONDS)
+            others = [
+                BrokerRegistrationRequest(broker_id=9, cluster_id=cluster.id),
+                BrokerHeartbeatRequest(broker_id=1),
+                AlterPartitionRequest(broker_id=1),
+                AllocateProducerIdsRequest(broker_id=1),
+                EnvelopeRequest(request_data=bytes(inside), client_host_address=bytes(4)),
+            ]
+            answers = [await peer.ask(each, PATIENCE_SECONDS) for each in others]
+        finally:
+            peer.close()
+        return [made.topics[0].error_code] + [each.error_code for each in answers]
+
+    assert asyncio.run(ask()) == [ErrorCode.NOT_CONTROLLER] * 6
 
 
 def test_another_controller_takes_over_when_the_active_one_is_killed(cluster: Cluster) -> None:

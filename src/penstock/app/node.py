@@ -8,6 +8,7 @@ broker hands over, then the reverse; the marker of a clean shutdown is the last 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -66,6 +67,7 @@ class Node:
         self._registration: Registration | None = None
         self._controller_registration: ControllerRegistration | None = None
         self._maintenance: Maintenance | None = None
+        self._leaving: asyncio.Future[None] | None = None
 
     @property
     def broker(self) -> Broker:
@@ -258,7 +260,8 @@ class Node:
     async def stop(self, clean: bool = True) -> None:
         """Go down in order; a clean stop spares the next start the recovery."""
         if clean and self._registration is not None:
-            await self._registration.leave()
+            await self._hand_over(self._registration)
+            clean = self.failure is None  # it may have failed meanwhile
         if self._broker is not None:
             # Soon, that is, when the listeners have stopped reading: nobody parks again.
             self._broker.loop.call_soon(self._broker.release_parked)
@@ -286,6 +289,17 @@ class Node:
         if self._store is not None:
             self._store.close(clean, epoch)
         self._workers.close()
+
+    async def _hand_over(self, registration: Registration) -> None:
+        leaving = self._leaving = asyncio.ensure_future(registration.leave())
+        await asyncio.wait({leaving})
+        if not leaving.cancelled() and leaving.exception() is not None:
+            log.error("cannot hand over", exc_info=leaving.exception())
+
+    def hurry(self) -> None:
+        """Stop without waiting until others have taken over."""
+        if self._leaving is not None:
+            self._leaving.cancel()
 
     def _fail(self, problem: BaseException) -> None:
         log.critical("the node stops: %s", problem)

@@ -52,9 +52,15 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(config: NodeConfig, formats: bool) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stop.set)
     node = Node(config, on_failure=stop.set)
+
+    def on_signal() -> None:
+        if stop.is_set():
+            node.hurry()  # whoever says it twice does not want to wait
+        stop.set()
+
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, on_signal)
     try:
         if not formats:
             check_formatted(Disk(), config.metadata_log_dir)

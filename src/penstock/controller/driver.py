@@ -94,7 +94,8 @@ class ControllerDriver:
             log.info("another controller is active now, or will be")
             return
         self._machine.take_over(self.image, self._clock.monotonic())
-        log.debug("leading the metadata from offset %d in epoch %d", *self._position())
+        elected = logging.INFO if len(self.raft.voters.by_id) > 1 else logging.DEBUG
+        log.log(elected, "active from offset %d on, in epoch %d", *self._position())
         # Until its end is committed the loader remembers a transaction that a leader left open: if
         # this one fails too, another will end it.
         torn = self.raft.journal.loader.in_transaction

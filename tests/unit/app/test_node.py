@@ -211,3 +211,21 @@ async def test_compacted_topics_refuse_records_without_a_key(tmp_path: Path) -> 
         answer = await asker.produce("t", bytes(builder.build()))
         assert answer.error_code == ErrorCode.INVALID_RECORD
         assert [each.batch_index for each in answer.record_errors] == [0]
+
+
+async def test_a_node_that_is_told_twice_to_stop_does_not_wait_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def endless() -> None:
+        await asyncio.sleep(3600)
+
+    node = new_node(tmp_path)
+    await node.start()
+    monkeypatch.setattr(node.registration, "leave", endless)
+    stopping = asyncio.create_task(node.stop())
+    await asyncio.sleep(0.05)
+    assert not stopping.done()
+    node.hurry()
+    async with asyncio.timeout(10):
+        await stopping
+    assert (tmp_path / ".kafka_cleanshutdown").exists(), "its own disk is in order all the same"
