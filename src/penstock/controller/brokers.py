@@ -12,7 +12,6 @@ from penstock.metadata.levels import (
     CONTROLLER_REGISTRATION_FROM,
     METADATA_VERSION,
     NO_LEVELS,
-    SUPPORTED,
     LevelRange,
 )
 from penstock.model.errors import ErrorCode
@@ -82,11 +81,13 @@ def _unregistrable(context: Context, request: BrokerRegistrationRequest) -> Erro
         f.name: LevelRange(f.min_supported_version, f.max_supported_version)
         for f in request.features
     }
-    floor = SUPPORTED[METADATA_VERSION].first
-    spans.setdefault(METADATA_VERSION, LevelRange(floor, floor))
-    for name, level in context.image.features.levels.items():
-        if not spans.get(name, NO_LEVELS).holds(level):
-            return ErrorCode.UNSUPPORTED_VERSION
+    levels = context.image.features.levels
+    if not all(span.holds(levels.get(name, 0)) for name, span in spans.items()):
+        return ErrorCode.UNSUPPORTED_VERSION
+    if METADATA_VERSION not in spans:
+        return ErrorCode.INVALID_REGISTRATION
+    if not all(spans.get(name, NO_LEVELS).holds(level) for name, level in levels.items()):
+        return ErrorCode.UNSUPPORTED_VERSION
     return None
 
 
@@ -191,12 +192,9 @@ class Standing(Enum):
 
 def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decision:
     """BrokerHeartbeat: the broker is alive, and asks to join in or to leave."""
-    broker = context.image.cluster.brokers.get(request.broker_id)
-    if broker is None or broker.epoch != request.broker_epoch:
-        error = (
-            ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH
-        )
-        return Decision([], BrokerHeartbeatResponse(error_code=error))
+    if not context.speaks_for(request.broker_id, request.broker_epoch):
+        return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    broker = context.image.cluster.brokers[request.broker_id]
     was = _standing(broker)
     session = context.sessions.touch(broker.id, context.now, request.current_metadata_offset)
     now = _next_standing(context, broker, request)

@@ -107,3 +107,9 @@ class Context(NamedTuple):
     """Where the first record of this decision will stand in the metadata log."""
     version: int
     """Of the request: a few answers depend on it."""
+
+    def speaks_for(self, broker: int, epoch: int) -> bool:
+        """Whether this is the process that last registered as the broker. If not, Kafka's answer
+        is STALE_BROKER_EPOCH, even if nobody is registered at all: register first."""
+        registered = self.image.cluster.brokers.get(broker)
+        return registered is not None and registered.epoch == epoch

@@ -77,12 +77,11 @@ def assign_replicas(context: Context, request: made.AssignReplicasToDirsRequest)
 
 
 def _refused(context: Context, request: made.AssignReplicasToDirsRequest) -> ErrorCode | None:
-    broker = context.image.cluster.brokers.get(request.broker_id)
     if context.image.features.metadata_version < DIRECTORIES_FROM:
         return ErrorCode.UNSUPPORTED_VERSION
-    if broker is None:
-        return ErrorCode.BROKER_ID_NOT_REGISTERED
-    return ErrorCode.STALE_BROKER_EPOCH if broker.epoch != request.broker_epoch else None
+    if not context.speaks_for(request.broker_id, request.broker_epoch):
+        return ErrorCode.STALE_BROKER_EPOCH
+    return None
 
 
 def _assign(

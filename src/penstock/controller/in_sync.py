@@ -35,8 +35,7 @@ ANY_EPOCH = -1
 
 def alter_partition(context: Context, request: AlterPartitionRequest) -> Decision:
     """AlterPartition: each partition succeeds or fails by itself."""
-    broker = context.image.cluster.brokers.get(request.broker_id)
-    if broker is None or broker.epoch != request.broker_epoch:
+    if not context.speaks_for(request.broker_id, request.broker_epoch):
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     changes = PartitionChanges(context)
     topics = [

@@ -18,11 +18,8 @@ _ID_MAX = 2**63 - 1
 
 def allocate_producer_ids(context: Context, request: AllocateProducerIdsRequest) -> Decision:
     """The next block. Ids that a broker does not use before it stops are never used."""
-    broker = context.image.cluster.brokers.get(request.broker_id)
-    if broker is None or broker.epoch != request.broker_epoch:
-        return _refused(
-            ErrorCode.BROKER_ID_NOT_REGISTERED if broker is None else ErrorCode.STALE_BROKER_EPOCH
-        )
+    if not context.speaks_for(request.broker_id, request.broker_epoch):
+        return _refused(ErrorCode.STALE_BROKER_EPOCH)
     first = context.image.producer_ids.next_id
     if first > _ID_MAX - BLOCK_SIZE:
         return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -40,6 +40,10 @@ def test_a_broker_that_caught_up_is_unfenced() -> None:
     assert stage.image.cluster.active(1)
 
 
+METADATA = br.Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
+LATER = br.Feature(name="later.version", min_supported_version=1, max_supported_version=2)
+
+
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
@@ -49,7 +53,9 @@ def test_a_broker_that_caught_up_is_unfenced() -> None:
         ({"log_dirs": [b"x" * 16] * 2}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [bytes(15) + b"\x02"]}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [bytes([102]) * 16]}, ErrorCode.INVALID_REGISTRATION),
-        ({"features": []}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"features": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"features": [METADATA]}, ErrorCode.UNSUPPORTED_VERSION),  # and nothing of the others
+        ({"features": [METADATA, LATER]}, ErrorCode.UNSUPPORTED_VERSION),
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ],
 )
@@ -80,7 +86,7 @@ def test_a_new_incarnation_may_take_over_once_the_old_one_is_silent() -> None:
 def test_heartbeats_of_strangers_and_ghosts_are_refused() -> None:
     stage = Stage()
     stage.epochs[9] = 1
-    assert stage.beat(9).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert stage.beat(9).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert stage.beat(1, broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
@@ -226,7 +232,7 @@ def test_assignments_of_what_is_not_there_are_refused() -> None:
     assert assign(stage, b"x" * 16, here, 7) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert assign(stage, b"x" * 16, here, 0, **who) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert assign(stage, b"x" * 16, here, 0, broker_epoch=0) == ErrorCode.STALE_BROKER_EPOCH
-    assert assign(stage, b"x" * 16, here, 0, broker_id=9) == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert assign(stage, b"x" * 16, here, 0, broker_id=9) == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_a_replica_assigned_to_a_directory_that_is_offline_does_not_lead() -> None:
@@ -268,5 +274,5 @@ def test_producer_ids_come_in_blocks_that_never_overlap() -> None:
     assert (first.producer_id_start, first.producer_id_len) == (0, 1000)
     assert (second.producer_id_start, second.producer_id_len) == (1000, 1000)
     assert block(1, 99).error_code == ErrorCode.STALE_BROKER_EPOCH
-    assert block(9, 99).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert block(9, 99).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert stage.image.producer_ids.next_id == 2000
