@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -87,7 +88,7 @@ func main() {
 
 func (w *worker) run(ctx context.Context, bootstrap string) error {
 	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(bootstrap),
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.ConsumerGroup(w.group),
 		kgo.InstanceID(w.identity),
 		kgo.ConsumeTopics(w.source),
