@@ -12,7 +12,7 @@ from tests.system.chaos.faults import UNSERVED, Fault, possible
 from tests.system.chaos.load import SINK, Load
 from tests.system.chaos.trio import Trio
 
-PROGRESS_SECONDS_MAX = 30.0
+PROGRESS_SECONDS_MAX = 60.0
 STALLED_SECONDS_MAX = 120.0
 """A copier may be taken for dead, and its transaction time out, and fault follow upon fault."""
 LASTS_SECONDS = (1.0, 6.0)

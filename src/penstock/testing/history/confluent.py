@@ -204,6 +204,7 @@ class RecordingConsumer:
         self.group = str(settings["group.id"])
         self._positions: dict[Place, int] = {}
         self._assigned_at = 0
+        self._trouble: KafkaException | None = None
 
     def assign(self, positions: Mapping[Place, int]) -> None:
         """Read these partitions from these offsets on."""
@@ -228,19 +229,26 @@ class RecordingConsumer:
         self.consumer.subscribe(topics, on_assign=on_assign, **options)
 
     def consume(self, count: int = 10_000, seconds: float = 0.5) -> list[Message]:
-        """Messages without errors; the ends of partitions are noted and left out."""
+        """Messages without errors; the ends of partitions are noted and left out.
+
+        Trouble that does not pass by itself is raised at the next call, so that nothing is lost of
+        what came with it.
+        """
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
         found: dict[Place, list[Message]] = defaultdict(list)
         ends: dict[Place, int] = {}
         for message in self.consumer.consume(count, seconds):
-            place = place_of(message)
             error = message.error()
             if error is None:
+                place = place_of(message)
                 found[place].append(message)
                 ends.pop(place, None)
             elif error.code() == KafkaError._PARTITION_EOF:
-                ends[place] = offset_of(message)
+                ends[place_of(message)] = offset_of(message)
             elif not error.retriable():
-                raise KafkaException(error)
+                self._trouble = KafkaException(error)
         for place in found.keys() | ends.keys():
             self._note(place, found[place], ends.get(place))
         return [message for messages in found.values() for message in messages]

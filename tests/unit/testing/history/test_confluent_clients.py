@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.testing import Broker
@@ -111,3 +111,39 @@ def consume(member: RecordingConsumer, count: int) -> list[Any]:
         if len(found) >= count:
             break
     return found
+
+
+def test_trouble_that_concerns_no_partition_is_raised_after_what_came_with_it(
+    config: dict[str, Any],
+) -> None:
+    class Message:
+        def __init__(self, error: KafkaError | None, offset: int | None) -> None:
+            self._error, self._offset = error, offset
+
+        def error(self) -> KafkaError | None:
+            return self._error
+
+        def topic(self) -> str | None:
+            return None if self._offset is None else "t"
+
+        def partition(self) -> int | None:
+            return None if self._offset is None else 0
+
+        def offset(self) -> int | None:
+            return self._offset
+
+        def value(self) -> bytes:
+            return b"value"
+
+    class Consumer:
+        def consume(self, *_: object) -> list[Message]:
+            return [Message(KafkaError(KafkaError._FATAL), None), Message(None, 0)]
+
+    recorder = Recorder("reader")
+    reader = RecordingConsumer(config, recorder)
+    reader.consumer.close()
+    reader.consumer = Consumer()  # type: ignore[assignment]
+    assert len(reader.consume()) == 1
+    with pytest.raises(KafkaException):
+        reader.consume()
+    assert [poll.records for poll in History.of(recorder).polls] == [[(0, "value")]]
