@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Coroutine
+from typing import Any
 
 from penstock.testing.history import Place, check
 from penstock.testing.sim.clients.group import Committer
@@ -13,11 +15,12 @@ from penstock.testing.sim.clients.transactional import TransactionalProducer
 from penstock.testing.sim.cluster import Cluster, Teller
 from penstock.testing.sim.logs import heard
 from penstock.testing.sim.loop import simulate
+from penstock.testing.sim.process import Process
 from penstock.testing.sim.promises import Promises
 
 from .cluster_troubles import is_whole, make_trouble, mend
 
-TROUBLED_SECONDS = 10.0
+TROUBLED_SECONDS = 6.0
 RECOVERY_SECONDS_MAX = 40.0
 LOOK_SECONDS = 0.02
 PARTITIONS = 2
@@ -34,7 +37,7 @@ class Story:
         self.places = self.cluster.places("t", PARTITIONS)
         self.ending = False
         self.clients: list[Producer | Reader | TransactionalProducer | Committer] = []
-        self.progress: dict[str, int] = {}
+        self.hosts: list[Process] = []
 
     async def live(self) -> None:
         cluster = self.cluster
@@ -79,21 +82,24 @@ class Story:
     def _start_clients(self) -> None:
         cluster = self.cluster
         for place in self.places:
-            cluster.client(f"producer-{place.partition}", self._produce(place, ALL))
+            self._client(f"producer-{place.partition}", self._produce(place, ALL))
             for committed in (False, True):
                 name = f"reader-{place.partition}-{'c' if committed else 'u'}"
                 reader = Reader(
                     cluster.talk(name), place, cluster.recorder(name), committed=committed
                 )
                 self.clients.append(reader)
-                cluster.client(name, reader.run())
-        cluster.client("careless-0", self._produce(self.places[0], LEADER))
-        cluster.client("txn-0", self._transact("txn-0"))
+                self._client(name, reader.run())
+        self._client("careless-0", self._produce(self.places[0], LEADER))
+        self._client("txn-0", self._transact("txn-0"))
         committer = Committer(
             cluster.talk("group-0"), "group-0", self.places[0], cluster.recorder("group-0")
         )
         self.clients.append(committer)
-        cluster.client("group-0", committer.run())
+        self._client("group-0", committer.run())
+
+    def _client(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        self.hosts.append(self.cluster.client(name, work))
 
     async def _produce(self, place: Place, acks: int) -> None:
         kind = "producer" if acks == ALL else "careless"
@@ -162,7 +168,9 @@ class Story:
         self.ending = True
         for client in self.clients:
             client.stopping = True
-        await asyncio.sleep(PATIENCE_SECONDS + 1)
+        await cluster.until(
+            lambda: all(process.done for process in self.hosts), 2 * PATIENCE_SECONDS, "clients end"
+        )
         for place in self.places:
             for committed in (False, True):
                 name = f"last-{place.partition}-{'c' if committed else 'u'}"

@@ -160,6 +160,69 @@ class GivesUpFetching(Raft):
         return super().lost(to, ask, now, chance)
 
 
+class ChangesTwiceAtOnce(Raft):
+    """Begins a change of the voters before the last one is committed."""
+
+    def _must_wait(self) -> str | None:
+        self.change = None
+        return None if self.established else super()._must_wait()
+
+
+class KeepsVotersThatWereUndone(Raft):
+    """Goes on with voters that the log no longer names."""
+
+    def set_voters(
+        self, voters: Voters, at: int, before: Voters | None, now: Millis
+    ) -> list[Effect]:
+        return super().set_voters(voters, at, before, now) if at > self.voters_at else []
+
+
+class StaysAfterItWasRemoved(Raft):
+    """Leads on although it is committed that it must not."""
+
+    def _settle_change(self, now: Millis) -> list[Effect]:
+        return [] if not self.is_voter else super()._settle_change(now)
+
+
+class CountsItselfAfterItWasRemoved(Raft):
+    """Takes its own log for a voter's while it waits until it may go."""
+
+    def _advance(self, now: Millis) -> list[Effect]:
+        progress = self.progress
+        assert progress is not None
+        if not self.is_voter and self.own in progress.copies:
+            counted = [*self.voters.by_id.values(), self.own]
+            ends = sorted(
+                (
+                    progress.copies[Replica(each.id, each.directory)].end
+                    for each in counted
+                    if Replica(each.id, each.directory) in progress.copies
+                ),
+                reverse=True,
+            )
+            agreed = ends[self.voters.majority - 1]
+            progress.agreed = lambda: agreed  # type: ignore[method-assign]
+        return super()._advance(now)
+
+
+class NeverStandsOnceItRemovedItself(Raft):
+    """Leaves the others alone with a log that nobody else could win against."""
+
+    @property
+    def may_stand(self) -> bool:
+        return self.is_voter
+
+
+class TakesANewDiskForTheOldOne(Raft):
+    """Counts a voter whose place is held by a disk that it has lost."""
+
+    def on_fetch(self, ask: Fetch, now: Millis) -> tuple[FetchReply, list[Effect]]:
+        known = self.voters.by_id.get(ask.replica.id)
+        if known is not None:
+            ask = ask._replace(replica=Replica(known.id, known.directory))
+        return super().on_fetch(ask, now)
+
+
 PLANTED: list[type[Raft]] = [
     VotesForAnybody,
     ForgetsItsVote,
@@ -176,4 +239,10 @@ PLANTED: list[type[Raft]] = [
     GoesBackTooLittle,
     GoesBackTooFar,
     GivesUpFetching,
+    ChangesTwiceAtOnce,
+    KeepsVotersThatWereUndone,
+    StaysAfterItWasRemoved,
+    CountsItselfAfterItWasRemoved,
+    NeverStandsOnceItRemovedItself,
+    TakesANewDiskForTheOldOne,
 ]

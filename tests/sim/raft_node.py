@@ -6,24 +6,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.raft.member import NEVER
-
+from penstock.metadata.levels import KRAFT_VERSION, SUPPORTED
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
 from penstock.raft import effects as does
 from penstock.raft.election_state import ElectionState
 from penstock.raft.machine import Raft
+from penstock.raft.member import NEVER
 from penstock.raft.messages import (
     BeginEpoch,
+    Change,
+    ChangeReply,
     EndEpoch,
     EpochReply,
     Fetch,
     FetchReply,
+    Probe,
+    ProbeReply,
     Replica,
     Vote,
     VoteReply,
 )
 from penstock.raft.roles import Role
+from penstock.raft.voters import Voter
 
 from .raft_log import Entry, SimLog
 
@@ -57,8 +62,9 @@ class SimNode:
     def __init__(self, world: World, own: Replica) -> None:
         self.world = world
         self.own = own
-        self.log = SimLog()
+        self.log = SimLog(world.configured)
         self.stored = ElectionState()
+        self.port = 9093
         self.up = False
         self.life = 0
         self.raft: Raft
@@ -69,6 +75,8 @@ class SimNode:
         self.disk_slow = 0
         self.doom: tuple[type, bool] | None = None
         """The kind of effect at which this node will die, and whether it is carried out before."""
+        self.waiting: dict[int, Callable[[Any], None]] = {}
+        """Those who asked for other voters, by their tickets."""
         self.fetching = 0
         """How many of its fetches are under way."""
         self._alarm = NEVER
@@ -79,6 +87,11 @@ class SimNode:
         """By this node's own clock."""
         return Millis(self.world.now + self.skew)
 
+    @property
+    def as_voter(self) -> Voter:
+        """This node as a dynamic quorum should know it."""
+        return self.world.voter(self.own, self.port)
+
     # -- life ---------------------------------------------------------------------------------
 
     def boot(self) -> None:
@@ -87,13 +100,14 @@ class SimNode:
         self.committed = 0
         self.fetching = 0
         self.parked = []
+        self.waiting = {}
         self._alarm = NEVER
         self.log.durable = self.log.end  # what a killed process left is synced when it is opened
         self.tell(
             f"starts in epoch {self.stored.epoch}, led by {self.stored.leader}, its vote with "
             f"{self.stored.voted}, its log up to {self.log.end}"
         )
-        self.raft = self.world.make(self.own, self.stored, self.log)
+        self.raft = self.world.make(self)
         self.do(self.raft.start(self.now, self.world.dice))
 
     def crash(self, *, power: bool = True) -> None:
@@ -109,7 +123,7 @@ class SimNode:
         """A new disk in the same node: it has promised nothing, and says so by its directory."""
         self.crash()
         self.tell("gets a new disk")
-        self.log = SimLog()
+        self.log = SimLog(self.world.configured)
         self.stored = ElectionState()
         self.own = Replica(self.own.id, self.world.dice.uuid())
 
@@ -168,13 +182,21 @@ class SimNode:
         elif isinstance(effect, does.AppendLeaderChange):
             self.world.note_leader(self)
             self.raft.epoch_began(log.end)
-            self._append([(effect.epoch, "leader")])
+            unwritten = self.raft.unwritten_voters
+            entries: list[Entry] = [(effect.epoch, "leader")]
+            self._append(entries if unwritten is None else [*entries, (effect.epoch, unwritten)])
+        elif isinstance(effect, does.AppendVoters):
+            self.tell(f"lets {effect.voters.ids} vote from {log.end} on")
+            self._append([(self.raft.epoch, effect.voters)])
+        elif isinstance(effect, does.Conclude):
+            self._conclude(effect)
         elif isinstance(effect, does.AppendFetched):
             self._append(self.world.unpack(effect.records))
         elif isinstance(effect, does.Truncate):
             self.tell(f"goes back from {log.end} to {effect.end}")
             self._check_kept(effect.end)
             log.truncate(effect.end)
+            self._name_voters()
             self.do(self.raft.log_replaced())
         elif isinstance(effect, does.TakeSnapshot):
             self._take_snapshot(effect)
@@ -184,10 +206,25 @@ class SimNode:
             self._commit(effect.high_watermark)
 
     def _append(self, entries: list[Entry]) -> None:
-        self.log.entries += entries
+        self.log.append(entries)
+        self._name_voters()
         life, end = self.life, self.log.end
         self.world.later(self.world.disk_ms(self), lambda: self._synced(life, end))
         self._serve_parked()
+
+    def _name_voters(self) -> None:
+        at, voters = self.log.voters
+        if (at, voters) != (self.raft.voters_at, self.raft.voters):
+            self.do(self.raft.set_voters(voters, at, self.log.voters_before, self.now))
+
+    def _conclude(self, effect: does.Conclude) -> None:
+        done = effect.reply.error is ErrorCode.NONE
+        self.tell(f"answers for its voters: {effect.reply.error.name} {effect.reply.message}")
+        if done and self.log.voters[0] >= self.log.end:
+            raise Violation(f"node {self.own.id} tells of voters that its log does not name")
+        answer = self.waiting.pop(effect.ticket, None)
+        if answer is not None:
+            answer(effect.reply)
 
     def _synced(self, life: int, end: int) -> None:
         if life != self.life:
@@ -204,7 +241,8 @@ class SimNode:
                 self._check_kept(effect.snapshot.end)
                 self.world.check_snapshot(self, effect.snapshot)
                 self.tell(f"takes snapshot {effect.snapshot} in the place of its log")
-                self.log.begin_behind(effect.snapshot)
+                self.log.begin_behind(effect.snapshot, self.world.voters_below(effect.snapshot.end))
+                self._name_voters()
                 self.do(self.raft.log_replaced())
             elif before[0] == self.life:
                 self.do(self.raft.refetch(self.now, self.world.dice))
@@ -218,9 +256,13 @@ class SimNode:
     def _commit(self, end: int) -> None:
         if end < self.committed:
             raise Violation(f"node {self.own.id}: high watermark from {self.committed} to {end}")
-        if end > self.log.durable and self.raft.role is not Role.LEADER:
+        leads = self.raft.role in (
+            Role.LEADER,
+            Role.RESIGNED,
+        )  # who commits that it must go resigns
+        if end > self.log.durable and not leads:
             raise Violation(f"node {self.own.id} commits {end} and has {self.log.durable}")
-        if self.raft.role is Role.LEADER and self.log.at(end - 1)[0] != self.raft.epoch:
+        if leads and self.log.at(end - 1)[0] != self.raft.epoch:
             raise Violation(f"node {self.own.id} commits {end}, an older epoch's, by counting")
         for offset in range(max(self.committed, self.log.first), end):
             self.world.note_committed(self, offset, self.log.at(offset))
@@ -229,10 +271,16 @@ class SimNode:
 
     # -- requests -----------------------------------------------------------------------------
 
-    def asked(self, sender: int, ask: Any, answer: Callable[[Any], None]) -> None:
+    def asked(self, meant: Replica, ask: Any, answer: Callable[[Any], None]) -> None:
         now, dice, life = self.now, self.world.dice, self.life
         reply: Any
-        if isinstance(ask, (Vote, BeginEpoch)) and not self.world.means(self.own):
+        if isinstance(ask, Probe):
+            answer(ProbeReply(SUPPORTED[KRAFT_VERSION]))
+            return
+        if isinstance(ask, Change):
+            self.change(ask, answer)
+            return
+        if isinstance(ask, (Vote, BeginEpoch)) and not meant.matches(self.own):
             kind = VoteReply if isinstance(ask, Vote) else EpochReply
             answer(kind(self.raft.epoch, error=ErrorCode.INVALID_VOTER_KEY))
             return
@@ -249,6 +297,16 @@ class SimNode:
         if life == self.life:  # else it died of what it was to promise
             if isinstance(ask, Vote) and reply.granted and not ask.pre:
                 self.world.note_vote(self, ask.epoch, ask.candidate.id)
+            answer(reply)
+
+    def change(self, ask: Change, answer: Callable[[Any], None]) -> None:
+        """Somebody wants other voters."""
+        ticket = self.world.number()
+        self.waiting[ticket] = answer
+        reply, effects = self.raft.on_change(ask, ticket, self.now)
+        self.do(effects)
+        if reply is not None:
+            self.waiting.pop(ticket, None)
             answer(reply)
 
     def _fetched(self, ask: Fetch, answer: Callable[[FetchReply], None]) -> None:
@@ -290,6 +348,10 @@ class SimNode:
             self.do(raft.on_vote_reply(to, ask, reply, now, dice))
         elif isinstance(reply, EpochReply):
             self.do(raft.on_epoch_reply(reply, now, dice))
+        elif isinstance(reply, ProbeReply):
+            self.do(raft.on_probe_reply(ask, reply, now))
+        elif isinstance(reply, ChangeReply):
+            self.do(raft.on_change_reply(ask, reply, now, dice))
         else:
             self.do(raft.on_fetch_reply(to, ask, reply, now, dice))
 
@@ -319,4 +381,8 @@ def said(ask: Any) -> str:
         return f"{kind} for me in epoch {ask.epoch}? My log ends at {ask.log.end}, {ask.log.epoch}"
     if isinstance(ask, BeginEpoch):
         return f"I lead epoch {ask.epoch}"
+    if isinstance(ask, Probe):
+        return "can you vote?"
+    if isinstance(ask, Change):
+        return f"other voters, please: {type(ask).__name__}"
     return f"I leave epoch {ask.epoch}: stand, {[each.id for each in ask.successors]}"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.metadata.cluster import Endpoint
 from penstock.model.ids import NO_NODE, Millis, Uuid
 from penstock.raft.election_state import ElectionState
 from penstock.raft.machine import Raft
@@ -21,7 +22,7 @@ from penstock.raft.snapshots import SnapshotId
 from penstock.raft.timeouts import Timeouts
 from penstock.raft.voters import Voter, Voters, static_voters
 
-from .raft_log import Entry, SimLog
+from .raft_log import Entry
 from .raft_node import SimNode, Violation, said
 
 REQUEST_MS_MAX = 1500
@@ -51,20 +52,26 @@ class World:
         machine: type[Raft] = Raft,
         *,
         dynamic: bool = False,
+        joins: bool = False,
         teller: Callable[[str], None] | None = None,
     ) -> None:
-        """`dynamic` voters are known by their disks; `teller` hears what happens."""
+        """`dynamic` voters are known by their disks, and may change; with `joins` nodes see to it
+        by themselves that they vote. `teller` hears what happens."""
         self.teller = teller
         self.random = random.Random(seed)
         self.dice = Dice(self.random)
         self.now = Millis(0)
         self.machine = machine
+        self.dynamic = dynamic
+        self.joins = joins
         own = {
             number: Replica(number, self.dice.uuid()) if dynamic else Replica(number)
             for number in range(1, nodes + observers + 1)
         }
-        voters = static_voters(Voter(*own[number]) for number in range(1, nodes + 1))
-        self.voters: Voters = voters._replace(kraft_version=1 if dynamic else 0)
+        voters = static_voters(
+            self.voter(own[number]) if dynamic else Voter(number) for number in range(1, nodes + 1)
+        )
+        self.configured: Voters = voters._replace(kraft_version=1 if dynamic else 0)
         self.nodes = {number: SimNode(self, each) for number, each in own.items()}
         self.cut: set[tuple[int, int]] = set()
         self.loss = 0.0
@@ -72,14 +79,28 @@ class World:
         self.delay_max = 10
         self.leaders: dict[int, int] = {}
         self.committed: dict[int, Entry] = {}
+        self.voters_committed: dict[int, Voters] = {}
         self.votes: dict[tuple[int, Replica], int] = {}
         self.events = 0
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._packed: dict[bytes, list[Entry]] = {}
         self._numbers = 0
 
-    def make(self, own: Replica, stored: ElectionState, log: SimLog) -> Raft:
-        return self.machine(own, self.voters, stored, log, Timeouts())
+    def make(self, node: SimNode) -> Raft:
+        at, voters = node.log.voters
+        raft = self.machine(node.own, voters, node.stored, node.log, Timeouts())
+        raft.voters_at, raft.voters_before = at, node.log.voters_before
+        raft.endpoints = node.as_voter.endpoints if self.dynamic else ()
+        raft.joins = self.joins
+        return raft
+
+    def voter(self, own: Replica, port: int = 9093) -> Voter:
+        return Voter(*own, (Endpoint("CONTROLLER", f"host{own.id}", port, 0),))
+
+    def number(self) -> int:
+        """One that nobody had before."""
+        self._numbers += 1
+        return self._numbers
 
     # -- time and chance ----------------------------------------------------------------------
 
@@ -111,8 +132,9 @@ class World:
         """Carry a request, and its answer back; who gets none is told so in the end."""
         wanted = to
         if to == NO_NODE:
-            others = [number for number in self.voters.ids if number != sender.own.id]
-            to = self.random.choice(others)
+            to = self.random.choice([each for each in self.nodes if each != sender.own.id])
+        voter = sender.raft.voters.by_id.get(to)
+        meant = Replica(to) if voter is None else Replica(to, voter.directory)
         life, open_ = sender.life, [True]
         fetches = isinstance(ask, Fetch)
         sender.fetching += fetches
@@ -141,7 +163,7 @@ class World:
             node = self.nodes[to]
             if node.up:
                 node.asked(
-                    sender.own.id,
+                    meant,
                     ask,
                     lambda reply: self._carry(to, sender.own.id, lambda: back(reply)),
                 )
@@ -170,10 +192,10 @@ class World:
 
     # -- what must hold -----------------------------------------------------------------------
 
-    def means(self, own: Replica) -> bool:
-        """Whether what is sent to a voter is meant for the disk that this node has."""
-        voter = self.voters.by_id.get(own.id)
-        return voter is None or Replica(voter.id, voter.directory).matches(own)
+    def voters_below(self, end: int) -> Voters | None:
+        """Who votes by what is committed below `end`; None if that says nothing of it."""
+        at = max((each for each in self.voters_committed if each < end), default=None)
+        return None if at is None else self.voters_committed[at]
 
     def note_vote(self, node: SimNode, epoch: int, candidate: int) -> None:
         if (node.stored.epoch, node.stored.voted) != (epoch, candidate):
@@ -208,6 +230,16 @@ class World:
         before = self.committed.setdefault(offset, entry)
         if before != entry:
             raise Violation(f"offset {offset} was {before} and is {entry} at node {node.own.id}")
+        if isinstance(entry[1], Voters) and offset not in self.voters_committed:
+            self._check_step(self.voters_below(offset) or self.configured, entry[1])
+            self.voters_committed[offset] = entry[1]
+
+    def _check_step(self, before: Voters, after: Voters) -> None:
+        one, other = (
+            {Replica(v.id, v.directory) for v in each.by_id.values()} for each in (before, after)
+        )
+        if len(one ^ other) > 1:
+            raise Violation(f"from voters {before.ids} to {after.ids} in one step")
 
     def check(self, node: SimNode) -> None:
         if node.raft.high_watermark > node.log.end:

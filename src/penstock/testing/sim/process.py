@@ -40,6 +40,11 @@ class Process:
         task.add_done_callback(_tell_failure)
         return task
 
+    @property
+    def done(self) -> bool:
+        """Whether all that it was given to do is done."""
+        return all(task.done() for task in self.tasks)
+
     def run(self, act: Callable[..., Any], *args: Any) -> Any:
         """Do something as this process would, now."""
         return self.context.run(act, *args)
