@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from penstock.testing.history import Place
 from penstock.testing.proxy import Proxy, owner_of
 from tests.oracle.nodes import CLUSTER_ID, Node, PenstockNode, free_ports
+from tests.oracle.wire import Wire, metadata
 from tests.system.chaos.disks import Folder, make_disk
 
 IDS = (1, 2, 3)
@@ -226,6 +227,11 @@ class Trio:
             if standing is not None and standing.leader in IDS:
                 return standing.leader
         raise AssertionError("not reached")
+
+    def leaders_seen_by(self, number: int, topic: str) -> dict[int, int]:
+        """Who leads each partition, as one node knows it, asked past all wires."""
+        with Wire(self.members[number].port) as wire:
+            return metadata(wire)[topic].leaders
 
     def active_controller(self) -> int:
         """Who leads the quorum, by the newest vote that was written down anywhere."""
