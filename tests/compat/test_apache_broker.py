@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.oracle.nodes import ApacheNode, Node, PenstockNode
@@ -72,12 +72,11 @@ def test_topics_are_spread_over_both_and_clients_see_one_cluster(
         assert _read(asked, topic) == {b"%d" % number: 1 for number in range(RECORDS)}
 
 
-def test_replicas_that_nobody_would_keep_alike_are_refused(cluster: tuple[Node, Node]) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster[0].bootstrap})
-    asked = admin.create_topics([NewTopic("two-of-each", 1, 2)])["two-of-each"]
-    with pytest.raises(KafkaException) as refused:
-        asked.result(SECONDS_MAX)
-    assert refused.value.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR
+def test_each_copies_what_the_other_leads(cluster: tuple[Node, Node]) -> None:
+    _create(cluster[0], "two-of-each", replicas=2, config={"min.insync.replicas": "2"})
+    assert set(_leaders(cluster[1], "two-of-each").values()) == {1, 2}
+    _write(cluster[1], "two-of-each")  # acknowledged when both have it
+    assert sum(_read(cluster[0], "two-of-each").values()) == RECORDS
 
 
 def test_both_coordinate_groups(cluster: tuple[Node, Node]) -> None:
@@ -133,9 +132,12 @@ def _leaders(node: Node, topic: str) -> dict[int, int]:
     return {number: partition.leader for number, partition in found.items()}
 
 
-def _create(node: Node, topic: str) -> None:
+def _create(
+    node: Node, topic: str, replicas: int = 1, config: dict[str, str] | None = None
+) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(SECONDS_MAX)
+    new = NewTopic(topic, PARTITIONS, replicas, config=config or {})
+    admin.create_topics([new])[topic].result(SECONDS_MAX)
     _until(lambda: len(_leaders(node, topic)) == PARTITIONS, f"{topic} is known")
 
 
