@@ -34,9 +34,11 @@ Answer = tuple[ChangeReply | None, list[Effect]]
 class Changes(Leadership):
     """A leader that is asked to change who votes."""
 
-    def set_voters(self, voters: Voters, at: int, now: Millis) -> list[Effect]:
-        """The log says at offset `at`, or says no longer, that these vote."""
-        self.voters, self.voters_at = voters, at
+    def set_voters(
+        self, voters: Voters, at: int, before: Voters | None, now: Millis
+    ) -> list[Effect]:
+        """The log says at offset `at`, or says no longer, that these vote; `before` did so far."""
+        self.voters, self.voters_at, self.voters_before = voters, at, before
         if self.progress is None:
             return []
         self.progress.set_voters(voters, now)

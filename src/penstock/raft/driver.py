@@ -123,6 +123,7 @@ class RaftDriver:
             self.own, journal.voters, journal.read_election(), journal.view, timeouts
         )
         self._machine.voters_at = journal.voters_offset
+        self._machine.voters_before = journal.voters_before
         self._machine.endpoints = tuple(endpoints)
         self._machine.joins = joins
         self._on_commit: Callable[[int], None] = _ignore
@@ -408,7 +409,9 @@ class RaftDriver:
         journal, machine = self.journal, self._machine
         if journal.voters is not machine.voters or journal.voters_offset != machine.voters_at:
             now = self._clock.monotonic()
-            effects = machine.set_voters(journal.voters, journal.voters_offset, now)
+            effects = machine.set_voters(
+                journal.voters, journal.voters_offset, journal.voters_before, now
+            )
             self._meet_voters()
             self._step(effects)
 

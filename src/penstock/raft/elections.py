@@ -34,7 +34,7 @@ class Elections(Member):
         self._epoch_is_led = False
         # A vote for oneself that nobody else hears need not be durable: until a leader is, the
         # epoch has left no trace, and the next start may use it again.
-        alone = len(self.voters.by_id) == 1
+        alone = not self._others()
         effects: list[Effect] = [] if alone else [SaveElection(self.election)]
         return effects + self._ask_for_votes(now, chance, pre=False)
 

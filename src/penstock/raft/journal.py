@@ -258,6 +258,11 @@ class Journal:
         """Where the log names them; -1 if it does not."""
         return self._voters_since[-1][0]
 
+    @property
+    def voters_before(self) -> Voters | None:
+        """Who voted before that."""
+        return self._voters_since[-2][1] if len(self._voters_since) > 1 else None
+
     def voters_at(self, offset: int) -> Voters:
         """Who votes by the record at `offset`: a later one may name others, and never count."""
         return next(voters for since, voters in reversed(self._voters_since) if since <= offset)

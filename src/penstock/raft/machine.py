@@ -53,7 +53,7 @@ class Raft(Elections, Changes, Joining):
     def _on_role_due(self, now: Millis, chance: Chance) -> list[Effect]:
         if self.role is Role.LEADER:
             return self._check_followers(now)
-        if not self.is_voter:
+        if not self.may_stand:
             self._become(Event.LEFT_OUT)
             self._await_leader(now, chance)
             return []

@@ -83,6 +83,8 @@ class Member:
         self.voters = voters
         self.voters_at = -1
         """Where the log names them; -1 if the configuration does, or formatting did."""
+        self.voters_before: Voters | None = None
+        """Who voted until then."""
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where this node listens for the others; none if it never votes."""
         self.joins = False
@@ -130,7 +132,21 @@ class Member:
 
     @property
     def is_voter(self) -> bool:
-        voter = self.voters.by_id.get(self.node)
+        return self._is_among(self.voters)
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether this node can be elected.
+
+        Who removed itself, and perhaps did not commit that, may have the longest log of all: no
+        other could win against it, so it must lead once more, and go when that is committed.
+        """
+        settled = self.voters_at < max(self.high_watermark, self.log.snapshot.end)
+        before = self.voters_before
+        return self.is_voter or not (settled or before is None or not self._is_among(before))
+
+    def _is_among(self, voters: Voters) -> bool:
+        voter = voters.by_id.get(self.node)
         return voter is not None and Replica(voter.id, voter.directory).matches(self.own)
 
     @property
