@@ -17,6 +17,7 @@ from penstock.controller.brokers import fence_stale
 from penstock.controller.chores import Chores
 from penstock.controller.decision import RECORDS_MAX, Decision
 from penstock.controller.machine import HANDLERS
+from penstock.controller.notices import notices
 from penstock.controller.quorum import describe_quorum
 from penstock.metadata.image import EMPTY, MetadataImage
 from penstock.metadata.levels import METADATA_VERSION
@@ -179,10 +180,13 @@ class ControllerDriver:
         if level is None:  # only the very first batch, which sets it
             level = next((r.feature_level for r in records if r.API_KEY == 12), 0)
         # Folded before it is appended: the log must never hold what nobody can apply.
+        before = self._machine.image
         delta = self._machine.fold(records)
         end = self.raft.propose(records, level)
         image = self._machine.adopt(delta, end - 1, self.raft.epoch)
         self._decided.append((end, Published(image, delta)))
+        for notice in notices(records, before):
+            log.log(notice.level, "%s", notice.text)
         return end
 
     def _on_commit(self, high_watermark: int) -> None:
