@@ -41,6 +41,7 @@ def review(partition: Partition, now: int) -> Proposal | None:
     if in_sync is None or partition.offline:
         return None
     partition.count_in_sync(now)
+    partition.tell_start()  # which retention moves without a word
     return in_sync.propose(partition.high_watermark, partition.log.end, now)
 
 

@@ -53,6 +53,7 @@ class Partition:
         "_reign",
         "_replicated",
         "_rules",
+        "_start_told",
         "_sync_queue",
         "_waiters",
         "guards",
@@ -102,6 +103,7 @@ class Partition:
         log.high_watermark = min(max(high_watermark, log.start), log.end)
         self.synced = log.high_watermark
         """The end of what this node has made as durable as the topic asks."""
+        self._start_told = log.start
         self._reign = 0  # counts the times that this node ceased to lead
         self._replicated = UNBOUNDED  # the end of what all others in sync have
         self.in_sync: InSync | None = None
@@ -143,7 +145,9 @@ class Partition:
         self.leader = self.node_id
         self.leader_epoch = epoch
         self.leading = True
-        if fresh or known is None:
+        if len(replicas) == 1 and not recovering:
+            self.in_sync = None  # alone, as most partitions of a single node are
+        elif fresh or known is None:
             self.in_sync = InSync(
                 self.node_id,
                 self._peers,
@@ -157,8 +161,6 @@ class Partition:
             )
         else:
             known.follow_metadata(partition_epoch, isr, replicas, recovering)
-        if len(replicas) == 1 and not recovering:
-            self.in_sync = None  # alone, as most partitions of a single node are
         self._take_isr(isr, replicas)
         self._recount(now)
         if fresh:
@@ -422,6 +424,12 @@ class Partition:
         """Let the log begin at `offset`; followers hear of it soon."""
         if offset > self.log.start:
             self.log.advance_start(offset)
+            self.tell_start()
+
+    def tell_start(self) -> None:
+        """Let followers know where the log begins, if that has changed."""
+        if self._start_told != self.log.start:
+            self._start_told = self.log.start
             self._tell_marks()
 
     # -- the high watermark -----------------------------------------------------------------

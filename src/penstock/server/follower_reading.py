@@ -1,4 +1,9 @@
-"""A follower's fetch: how far it is counts before it reads, and it reads what is not committed."""
+"""A follower's fetch: how far it is counts before it reads, and it reads what is not committed.
+
+A follower may hear of a new leader, or of a new topic, before the leader itself. An error would
+make it pause for a second, and whoever waits for it to have his batch would wait with it. So what
+may be right in a moment is not answered at once.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +20,20 @@ if TYPE_CHECKING:
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
     from penstock.server.call import Call
-    from penstock.server.fetch_sessions import FetchPlan, Wanted
+    from penstock.server.fetch_sessions import FetchPlan, Key, Wanted
+
+_EARLY = (
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""What a leader says to a follower that knows more than it does."""
 
 
 class FollowerReading(Reading):
     """What is new for a follower, among the partitions of its session."""
 
-    __slots__ = ("_broker_epoch", "_counted", "_replica_id", "has_news", "watch")
+    __slots__ = ("_broker_epoch", "_counted", "_early", "_replica_id", "has_news", "watch")
 
     def __init__(
         self,
@@ -37,7 +49,8 @@ class FollowerReading(Reading):
         self._broker_epoch = broker_epoch
         self._leader_only = True
         self._rack = ""
-        self._counted = False
+        self._counted: set[Key] = set()
+        self._early: dict[Key, None] = {}
         self.has_news = False
         """Whether the leader has come further than the follower was last told."""
         session = plan.session
@@ -51,17 +64,31 @@ class FollowerReading(Reading):
         """Look at the partitions that may have something new."""
         self.size = 0
         self.answers = []
+        self._early.clear()
         known = self.plan.by_key
         for key in list(self.watch.ready):
             wanted = known[key]
             self.answers.append((wanted, self._look(wanted)))
-        self._counted = True
 
     def _look(self, wanted: Wanted) -> PartitionData:
         partition = self._hosted.get(wanted.key)
         if partition is not None:
             self.watch.sit(wanted.key, partition)
         return super()._look(wanted)
+
+    @property
+    def is_early(self) -> bool:
+        """Whether it speaks of what this node is about to hear."""
+        return bool(self._early)
+
+    def _failed(self, wanted: Wanted, error: ErrorCode) -> PartitionData:
+        if error not in _EARLY:
+            return super()._failed(wanted, error)
+        self._early[wanted.key] = None
+        urgent = self.urgent
+        answer = super()._failed(wanted, error)
+        self.urgent = urgent
+        return answer
 
     def _diverged(self, wanted: Wanted, partition: Partition) -> PartitionData | None:
         if self._replica_id not in partition.replicas:
@@ -74,10 +101,11 @@ class FollowerReading(Reading):
         return super()._diverged(wanted, partition)
 
     def _read(self, wanted: Wanted, partition: Partition) -> PartitionData:
-        if not self._counted:
+        if wanted.key not in self._counted:
             error = self._count(wanted, partition)
             if error:
                 return self._failed(wanted, error)
+            self._counted.add(wanted.key)
         log = partition.log
         if wanted.high_watermark != log.high_watermark or wanted.log_start != log.start:
             self.has_news = True
@@ -133,6 +161,9 @@ class FollowerReading(Reading):
             self._count_throttled()
         if self.plan.session is None:
             self.watch.close()
+        if self.plan.incremental and self.size:
+            # Not a word about what is early: the next fetch finds it again.
+            self.answers = [each for each in self.answers if each[0].key not in self._early]
         return super().response()
 
     def _count_throttled(self) -> None:

@@ -21,6 +21,10 @@ NEWS_MS_MAX = 20
 consumers may read, and a busy partition needs no answers that carry nothing else."""
 
 
+EARLY_MS = 5
+"""How often a fetch that speaks of what this node is about to hear looks whether it has heard."""
+
+
 class ParkedFetch:
     """A fetch that waits for bytes; its partitions tell it of progress."""
 
@@ -93,23 +97,25 @@ class ParkedFetch:
 class ParkedFollower(ParkedFetch):
     """A follower's fetch; it is answered soon, too, when the leader's marks have moved."""
 
-    __slots__ = ("_hastened", "_watch")
+    __slots__ = ("_follower", "_hastened")
 
     def __init__(self, reading: FollowerReading, min_bytes: int, wait_ms: int) -> None:
         self._hastened = False
-        self._watch = reading.watch
+        self._follower = reading
         super().__init__(reading, min_bytes, wait_ms)
         if reading.has_news:
             self.marks_moved()
+        self._look_again_if_early()
 
     def _park(self) -> list[Partition]:
-        self._watch.parked = self
+        self._follower.watch.parked = self
         return []
 
     def _leave(self, answer: asyncio.Future[FetchResponse]) -> None:
         super()._leave(answer)
-        if self._watch.parked is self:
-            self._watch.parked = None
+        watch = self._follower.watch
+        if watch.parked is self:
+            watch.parked = None
 
     def marks_moved(self) -> None:
         """The watermark moved, or the beginning of the log."""
@@ -119,3 +125,12 @@ class ParkedFollower(ParkedFetch):
             due = min(self._timer.when(), loop.time() + NEWS_MS_MAX / 1000)
             self._timer.cancel()
             self._timer = loop.call_at(due, self._time_out)
+
+    def _look(self) -> None:
+        super()._look()
+        self._look_again_if_early()
+
+    def _look_again_if_early(self) -> None:
+        if self._follower.is_early and not self.answer.done() and not self._looking:
+            self._looking = True
+            self._reading.broker.loop.call_later(EARLY_MS / 1000, self._look)

@@ -312,6 +312,65 @@ async def test_a_new_epoch_ends_the_wait_in_the_old_one(scene: Scene) -> None:
     assert response.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
+async def test_a_follower_that_hears_of_a_leader_first_waits_for_it(scene: Scene) -> None:
+    scene.lead((OWN, FOLLOWER))
+    await scene.producer.produce("t", batch(3), acks=1)
+    scene.asker.send(scene.request(0, leader_epoch=2, max_wait_ms=LONG_MS), VERSION)
+    await scene.parked()
+    scene.lead((OWN, FOLLOWER), epoch=2)
+    async with asyncio.timeout(SOON):
+        response = await scene.asker.receive(FETCH, VERSION)
+    answer = response.responses[0].partitions[0]
+    assert not answer.error_code and answer.records
+
+
+async def test_how_far_an_early_follower_is_counts_as_soon_as_it_is_right(scene: Scene) -> None:
+    partition = scene.lead((OWN, FOLLOWER))
+    await scene.producer.produce("t", batch(3), acks=1)
+    scene.asker.send(scene.request(3, leader_epoch=2, max_wait_ms=LONG_MS), VERSION)
+    await scene.parked()
+    scene.lead((OWN, FOLLOWER), epoch=2)
+    async with asyncio.timeout(SOON):
+        while partition.high_watermark != 3:
+            await asyncio.sleep(0.002)
+
+
+async def test_a_follower_that_is_early_does_not_hold_up_the_others(scene: Scene) -> None:
+    scene.lead((OWN, FOLLOWER))
+    scene.lead((OWN, FOLLOWER), 1)
+    opened = await scene.asker.ask(scene.request(0, 0, session_epoch=0), VERSION)
+    request = scene.request(
+        0, session_id=opened.session_id, session_epoch=1, leader_epoch=2, max_wait_ms=LONG_MS
+    )
+    scene.asker.send(request, VERSION)
+    await scene.parked()
+    await scene.producer.produce("t", batch(3), index=1, acks=1)
+    async with asyncio.timeout(SOON):
+        response = await scene.asker.receive(FETCH, VERSION)
+    assert [each.partition_index for each in response.responses[0].partitions] == [1]
+    assert not response.responses[0].partitions[0].error_code
+
+
+async def test_a_follower_that_is_early_for_too_long_is_told(scene: Scene) -> None:
+    scene.lead((OWN, FOLLOWER))
+    answer = await scene.fetch(0, leader_epoch=2, max_wait_ms=60)
+    assert answer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+async def test_a_quiet_follower_hears_what_retention_removed(scene: Scene) -> None:
+    partition = scene.lead((OWN, FOLLOWER))
+    await scene.producer.produce("t", batch(3), acks=1)
+    opened = await scene.asker.ask(scene.request(3, session_epoch=0), VERSION)
+    request = scene.request(session_id=opened.session_id, session_epoch=1, max_wait_ms=LONG_MS)
+    scene.asker.send(request, VERSION)
+    await scene.parked()
+    partition.log.advance_start(2)
+    scene.broker.isr_changes._review()
+    async with asyncio.timeout(SOON):
+        response = await scene.asker.receive(FETCH, VERSION)
+    assert response.responses[0].partitions[0].log_start_offset == 2
+
+
 # -- sessions -------------------------------------------------------------------------------------
 
 
