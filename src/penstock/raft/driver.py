@@ -239,7 +239,13 @@ class RaftDriver:
         data = encode_batch(records, level, journal.log.end, self.epoch, now)
         if len(data) > BATCH_BYTES_MAX:
             raise ProposalTooLarge(f"{len(records)} records make {len(data)} bytes in one batch")
-        self._append(data, now)
+        try:
+            self._append(data, now)
+        except OSError as problem:
+            if len(self.voters.by_id) == 1:
+                raise  # nobody else could lead: a full disk may have room again
+            self._fail(problem)  # a leader that cannot write keeps the others from having one
+            raise NotLeader(f"node {self.node_id} cannot write its metadata log") from problem
         return journal.log.end
 
     def committed(self, end: int) -> asyncio.Future[None]:

@@ -19,7 +19,7 @@ from penstock.protocol.generated.metadata_records import (
     EndTransactionRecord,
 )
 from penstock.raft.batches import encode_batch, encode_controls
-from penstock.raft.driver import QuorumLost, RaftDriver
+from penstock.raft.driver import NotLeader, QuorumLost, RaftDriver
 from penstock.raft.journal import Journal
 from penstock.raft.messages import (
     Ask,
@@ -46,7 +46,7 @@ from penstock.raft.snapshots import (
 )
 from penstock.raft.voters import Voter, Voters, static_voters
 from penstock.storage.context import LogContext
-from penstock.storage.log import CorruptBatch
+from penstock.storage.log import CorruptBatch, Log
 
 from .quorum import Dice, topic
 from .test_driver import Held
@@ -92,11 +92,13 @@ class Scripted:
 class Member:
     """Node 1 of three, and what is around it."""
 
-    def __init__(self, root: Path, workers: Workers | None = None) -> None:
+    def __init__(
+        self, root: Path, workers: Workers | None = None, voters: Voters | None = None
+    ) -> None:
         self.disk = WeakDisk()
         self.peers = Scripted()
         self.failures: list[BaseException] = []
-        self.journal = open_journal(root, self.disk)
+        self.journal = open_journal(root, self.disk, voters or THREE)
         self.raft = RaftDriver(
             self.journal, 1, SystemClock(), Dice(1), workers or InlineWorkers(), self.peers
         )
@@ -231,6 +233,32 @@ def test_only_batches_that_can_follow_are_taken_from_a_leader(
     except CorruptBatch:
         assert kept == 1
     assert journal.log.end == kept
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["one of three", "alone"])
+async def test_a_leader_that_cannot_write_stops_unless_it_is_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    """Else it would keep its followers from electing one who can."""
+    member = Member(tmp_path, voters=static_voters([Voter(1)]) if alone else THREE)
+    member.peers.replies[Vote] = VoteReply(0, granted=True)
+    raft = await member.start()
+    raft._guarded(lambda: raft._machine.tick(Millis(1 << 40), Dice(1)))
+    await member.settle()
+    assert raft.leading
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "append_batches", refuse)
+        with pytest.raises(OSError if alone else NotLeader):
+            raft.propose([topic("a")], LEVEL)
+    assert [type(each) for each in member.failures] == ([] if alone else [OSError])
+    assert raft.leading is alone
+    if alone:
+        assert raft.propose([topic("a")], LEVEL) == 2
+    await raft.close()
 
 
 async def test_a_commit_that_cannot_be_taken_in_stops_the_leader_not_the_one_who_fetched(
