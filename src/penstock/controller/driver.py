@@ -69,6 +69,7 @@ class ControllerDriver:
         self._chores = Chores(machine.settings, self._do_chore)
         self.active = False
         """Whether this is the controller that decides."""
+        self._closing = False
         self._first: asyncio.Future[None] | None = None  # the new leader's own first records
 
     # -- starting and stopping --------------------------------------------------------------------
@@ -92,6 +93,8 @@ class ControllerDriver:
         self._decided.clear()
         self.active = leads
         if not leads:
+            if self._closing:
+                return
             log.info("another controller is active now, or will be")
             return
         self._machine.take_over(self.image, self._clock.monotonic())
@@ -114,6 +117,7 @@ class ControllerDriver:
 
     async def close(self) -> None:
         """Let what was decided be committed, then let go of the log."""
+        self._closing = True
         if self._check is not None:
             self._check.cancel()
         self._chores.stop()
@@ -185,7 +189,7 @@ class ControllerDriver:
         end = self.raft.propose(records, level)
         image = self._machine.adopt(delta, end - 1, self.raft.epoch)
         self._decided.append((end, Published(image, delta)))
-        for notice in notices(records, before):
+        for notice in notices(records, before, self.raft.node_id):
             log.log(notice.level, "%s", notice.text)
         return end
 

@@ -31,15 +31,20 @@ class Notice(NamedTuple):
     text: str
 
 
-def notices(records: Iterable[Any], image: MetadataImage) -> list[Notice]:
-    """What records mean, in the order in which they stand; `image` is how things were before."""
+def notices(records: Iterable[Any], image: MetadataImage, own: int = NO_NODE) -> list[Notice]:
+    """What records mean, in the order in which they stand; `image` is how things were before.
+
+    The broker `own`, in this very process, speaks for itself; and how a cluster begins is no news.
+    """
     told: list[Notice] = []
     changes: list[PartitionChangeRecord] = []
     for record in records:
         if isinstance(record, PartitionChangeRecord):
             changes.append(record)
-        elif (tell := _TELL.get(type(record))) is not None:
-            told.extend(tell(record))
+        elif isinstance(record, FeatureLevelRecord):
+            told += _feature(record) if image.features.levels else []
+        elif (tell := _TELL.get(type(record))) is not None and record.broker_id != own:
+            told += tell(record)
     return [*told, *_leaders(changes), *_unclean(changes, image)]
 
 
@@ -78,7 +83,6 @@ _TELL: dict[type, Callable[[Any], list[Notice]]] = {
     RegisterBrokerRecord: _registered,
     UnregisterBrokerRecord: _unregistered,
     BrokerRegistrationChangeRecord: _changed,
-    FeatureLevelRecord: _feature,
 }
 
 

@@ -26,7 +26,7 @@ def test_brokers_come_and_go_in_words() -> None:
         UnregisterBrokerRecord(broker_id=3),
         FeatureLevelRecord(name="metadata.version", feature_level=30),
     ]
-    told = notices(records, EMPTY)
+    told = notices(records, Stage(0).image)
     assert [notice.text for notice in told] == [
         "broker 3 registered, under epoch 17",
         "broker 3 is unfenced: it takes part",
@@ -36,6 +36,15 @@ def test_brokers_come_and_go_in_words() -> None:
         "metadata.version is at level 30 now",
     ]
     assert {notice.level for notice in told} == {logging.INFO}
+
+
+def test_how_a_cluster_begins_and_what_this_process_says_itself_is_no_news() -> None:
+    records = [
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        RegisterBrokerRecord(broker_id=3, broker_epoch=17),
+        BrokerRegistrationChangeRecord(broker_id=3, fenced=-1),
+    ]
+    assert not notices(records, EMPTY, own=3)
 
 
 def test_a_lost_directory_is_a_warning() -> None:
