@@ -268,10 +268,13 @@ class LogStore:
 
     def delete(self, partition: TopicPartition) -> None:
         """Drop a log: renamed at once, so that it never comes back; its files go after a delay."""
+        self._cancel_move(partition)
+        self._delete(self.logs.pop(partition))
+
+    def _cancel_move(self, partition: TopicPartition) -> None:
         move = self.moves.get(partition)
         if move is not None:
             move.cancel()
-        self._delete(self.logs.pop(partition))
 
     def _delete(self, log: Log) -> None:
         self._rename_away(log, names.DELETE_DIRECTORY)
@@ -280,6 +283,7 @@ class LogStore:
 
     def set_aside(self, partition: TopicPartition) -> None:
         """Rename a log that the metadata does not know to `-stray`: neither served nor deleted."""
+        self._cancel_move(partition)
         self._rename_away(self.logs.pop(partition), names.STRAY_DIRECTORY)
 
     def _rename_away(self, log: Log, mark: str) -> None:

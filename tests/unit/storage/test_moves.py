@@ -161,6 +161,15 @@ def test_deleting_the_log_cancels_its_move(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_log_that_is_set_aside_is_not_moved_on(tmp_path: Path) -> None:
+    store, _ = filled(tmp_path)
+    store.begin_move(KEY, store.directories[1]).step(NOW)
+    store.set_aside(KEY)
+    assert not store.moves and not store.logs
+    assert not list((tmp_path / "b").glob("*-future"))
+    assert len(list((tmp_path / "a").glob("*-stray"))) == 1
+
+
 async def test_a_target_that_fails_ends_the_move_and_not_the_log(tmp_path: Path) -> None:
     store, log = filled(tmp_path)
     move = store.begin_move(KEY, store.directories[1])
