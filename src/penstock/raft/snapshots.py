@@ -103,7 +103,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
     records: list[Any] = []
     marks: dict[int, Any] = {}
     try:
-        for head, batch in _batches(data):
+        for head, batch in batches_of(data):
             records.extend(decode_records(head, batch))
             marks.update(decode_controls(head, batch))
     except ValueError as error:
@@ -119,7 +119,8 @@ def decode_snapshot(data: bytes) -> Snapshot:
     return Snapshot(records, header.last_contained_log_timestamp, voters)
 
 
-def _batches(data: bytes) -> Iterator[tuple[BatchHead, memoryview]]:
+def batches_of(data: bytes) -> Iterator[tuple[BatchHead, memoryview]]:
+    """The batches of a snapshot, one by one; CorruptSnapshot at the first that is not whole."""
     view = memoryview(data)
     at = 0
     while at < len(view):
