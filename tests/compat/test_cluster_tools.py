@@ -284,6 +284,20 @@ def test_replicas_are_equal_to_the_last_byte(shell: Shell, topic: str) -> None:
     assert not any("has different" in line or "mismatch" in line for line in said)
 
 
+def test_what_was_decided_is_read_from_the_metadata_log(shell: Shell, tools: Tools) -> None:
+    """Runs after the others: their moves, elections and losses are all in it."""
+    folder = Path(shell.cluster.directory(1)) / "__cluster_metadata-0"
+    segment = min(folder.glob("*.log"))
+    dump = tools.check("DumpLogSegments", "--cluster-metadata-decoder", "--files", str(segment))
+    payloads = [json.loads(text) for text in re.findall(r"payload: (\{.*\})", dump)]
+    assert "unknown" not in dump.lower()
+    moves = [it["data"] for it in payloads if it["type"] == "PARTITION_CHANGE_RECORD"]
+    assert any(move.get("addingReplicas") for move in moves)
+    assert any(move.get("addingReplicas") == [] for move in moves), "a move ended"
+    fenced = [it["data"] for it in payloads if it["type"] == "BROKER_REGISTRATION_CHANGE_RECORD"]
+    assert any(change["brokerId"] == 4 and change["fenced"] == 1 for change in fenced)
+
+
 def test_a_broker_that_will_not_come_back_is_forgotten(shell: Shell) -> None:
     shell.cluster.node(4).stop()
     assert "Broker 4 is no longer registered." in shell("ClusterTool", "unregister", "--id", "4")
