@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from penstock.server.follower_reading import FollowerReading
 
 NEWS_MS_MAX = 20
-"""How long news of a watermark may wait for records to travel with. A follower hears soon what its
-consumers may read, and a busy partition needs no answers that carry nothing else."""
+"""How long news of a watermark may wait for records to travel with: a busy partition needs no
+answers that carry nothing else."""
 
+
+NEWS_NEAR_MS_MAX = 1
+"""The same where consumers read from followers, and wait for the news."""
 
 EARLY_MS = 5
 """How often a fetch that speaks of what this node is about to hear looks whether it has heard."""
@@ -121,8 +124,10 @@ class ParkedFollower(ParkedFetch):
         """The watermark moved, or the beginning of the log."""
         if not self._hastened:
             self._hastened = True
-            loop = self._reading.broker.loop
-            due = min(self._timer.when(), loop.time() + NEWS_MS_MAX / 1000)
+            broker = self._reading.broker
+            loop = broker.loop
+            wait_ms = NEWS_NEAR_MS_MAX if broker.rack_aware else NEWS_MS_MAX
+            due = min(self._timer.when(), loop.time() + wait_ms / 1000)
             self._timer.cancel()
             self._timer = loop.call_at(due, self._time_out)
 

@@ -212,3 +212,56 @@ def test_sessions_that_nobody_uses_make_room_for_large_new_ones() -> None:
         opened(cache, {0: 0})
     opened(cache, {0: 0, 1: 0, 2: 0}, EVICTION_MS_MIN)
     assert len(cache) == 3
+
+
+# -- followers ------------------------------------------------------------------------------------
+
+FOLLOWER, OTHER = 3, 4
+
+
+def followed(cache: FetchSessions, now: int = 0) -> int:
+    plan = cache.begin(request(asked={0: 5}), VERSION, now, FOLLOWER)
+    assert isinstance(plan, FetchPlan) and plan.session is not None
+    return plan.session_id
+
+
+def test_a_follower_gets_a_session_though_consumers_hold_all_places() -> None:
+    cache = sessions(2)
+    first, second = opened(cache, {0: 5}), opened(cache, {0: 5})
+    refused = cache.begin(request(asked={0: 5}), VERSION, 1)
+    assert isinstance(refused, FetchPlan) and refused.session is None
+    follower = followed(cache, 1)
+    assert cache.begin(request(first, 1), VERSION, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert planned(cache.begin(request(second, 1), VERSION, 1)) == {0: 5}
+    assert planned(cache.begin(request(follower, 1), VERSION, 1, FOLLOWER)) == {0: 5}
+
+
+def test_a_follower_does_not_push_out_another() -> None:
+    cache = sessions(1)
+    followed(cache)
+    refused = cache.begin(request(asked={0: 5}), VERSION, 1, OTHER)
+    assert isinstance(refused, FetchPlan) and refused.session is None
+
+
+def test_what_a_follower_has_abandoned_is_dropped_when_it_comes_back() -> None:
+    cache = sessions()
+    for now in (0, 1, EVICTION_MS_MIN):
+        followed(cache, now)
+    assert len(cache) == 2
+
+
+@pytest.mark.parametrize("who", [-1, OTHER])
+def test_a_session_belongs_to_the_follower_that_opened_it(who: int) -> None:
+    cache = sessions()
+    told = cache.begin(request(followed(cache), 1), VERSION, 0, who)
+    assert told is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_partition_that_was_served_comes_behind_those_that_were_not() -> None:
+    cache = sessions()
+    plan = cache.begin(request(asked={0: 5, 1: 5, 2: 5}), VERSION, 0, FOLLOWER)
+    assert isinstance(plan, FetchPlan) and plan.session is not None
+    watch = plan.session.watch
+    assert watch is not None and [key[1] for key in watch.ready] == [0, 1, 2]
+    cache.begin(request(plan.session_id, 1, {0: 6}), VERSION, 0, FOLLOWER)
+    assert [key[1] for key in watch.ready] == [1, 2, 0]
