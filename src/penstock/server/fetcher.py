@@ -394,6 +394,8 @@ class Fetcher:
 
     def _step_back(self, key: Key, member: _Member, wait: Wait) -> None:
         partition, following = member
+        if self._members.get(key) is not member:
+            return  # it left meanwhile: with its directory, for one
         if wait.level:
             log.log(wait.level, "%s from broker %d: %s", partition, self._leader, wait.reason)
         self._changed.pop(key, None)

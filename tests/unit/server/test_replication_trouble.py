@@ -251,6 +251,28 @@ async def test_a_full_disk_makes_a_follower_wait_until_there_is_room(
     await until(lambda: copy.high_watermark == 5)
 
 
+async def test_a_partition_that_leaves_with_its_full_directory_does_not_hold_up_the_others(
+    leader: Leader, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where this node leads as well, and others can take over, a full directory goes offline."""
+
+    def refuse(file: File, data: object) -> int:
+        if "follower" in file.path and "-0/" in file.path:
+            follower.replication.leave(follower.partitions[0])
+            raise OSError(errno.ENOSPC, "no room")
+        return append(file, data)  # type: ignore[arg-type]
+
+    append = File.append
+    monkeypatch.setattr(File, "append", refuse)
+    for index in range(2):
+        leader.lead(0, index)
+        follower.follow(0, index)
+    leader.write(5, index=0)
+    await until(lambda: len(list(follower.replication.lags())) == 1)
+    leader.write(5, index=1)
+    await until(lambda: follower.partitions[1].high_watermark == 5)
+
+
 async def test_a_log_that_cannot_be_cut_goes_offline(
     leader: Leader, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
