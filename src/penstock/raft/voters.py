@@ -73,7 +73,7 @@ def first_voters(text: str, listener: str) -> Voters:
             raise ValueError(f"{directory!r} is not the id of a directory") from None
         endpoint = Endpoint(listener, named.host, named.port, 0)
         found[named.node_id] = Voter(named.node_id, uuid, (endpoint,))
-    return Voters(found, DYNAMIC_FROM)
+    return Voters(dict(sorted(found.items())), DYNAMIC_FROM)
 
 
 def voters_of(record: made.VotersRecord, kraft_version: int) -> Voters:
