@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.controller import balance
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY
+from penstock.metadata.topics import PartitionImage
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import alter_partition as ap
 from penstock.protocol.generated import alter_partition_reassignments as apr
@@ -34,6 +35,9 @@ class ControllerHistories(RuleBasedStateMachine):
         self.incarnation = 0
         self.epochs: dict[tuple[bytes, int], tuple[int, int]] = {}
         self.leaders: dict[tuple[bytes, int, int], int] = {}
+        self.before: dict[tuple[bytes, int], PartitionImage] = {}
+        self.caught_up: dict[tuple[bytes, int], set[int]] = {}
+        self.unclean_allowed = self.unclean_asked = False
 
     @rule(broker=st.sampled_from(BROKERS), clean=st.booleans(), waits=st.booleans())
     def register(self, broker: int, clean: bool, waits: bool) -> None:
@@ -101,6 +105,7 @@ class ControllerHistories(RuleBasedStateMachine):
         request = ap.AlterPartitionRequest(
             broker_id=state.leader, broker_epoch=epoch, topics=[data]
         )
+        self.caught_up[topic_id, index] = set(isr)
         self.stage.ask(ApiKey.ALTER_PARTITION, request)
 
     @precondition(lambda self: self.stage.image.topics.by_name)
@@ -117,6 +122,7 @@ class ControllerHistories(RuleBasedStateMachine):
 
     @rule(kind=st.integers(0, 1))
     def elect(self, kind: int) -> None:
+        self.unclean_asked = kind == 1
         request = el.ElectLeadersRequest(election_type=kind, topic_partitions=None)
         self.stage.ask(ApiKey.ELECT_LEADERS, request)
 
@@ -127,6 +133,7 @@ class ControllerHistories(RuleBasedStateMachine):
     @precondition(lambda self: self.stage.image.topics.by_name)
     @rule(allowed=st.sampled_from(["true", "false"]))
     def allow_unclean(self, allowed: str) -> None:
+        self.unclean_allowed = allowed == "true"
         key = "unclean.leader.election.enable"
         record = ConfigRecord(resource_type=4, resource_name="", name=key, value=allowed)
         self.stage.take([record])
@@ -165,6 +172,21 @@ class ControllerHistories(RuleBasedStateMachine):
                 if state.leader != -1:
                     led = self.leaders.setdefault((*key, state.leader_epoch), state.leader)
                     assert led == state.leader
+
+    @invariant()
+    def who_takes_over_has_everything(self) -> None:
+        """Unless it is allowed to lag: it was in sync, eligible, or the last to lead of all."""
+        for found in self.stage.image.topics.by_id.values():
+            for index, state in found.partitions.items():
+                key = (found.id, index)
+                old = self.before.get(key, state)
+                clean = not self.unclean_allowed and not self.unclean_asked
+                if clean and state.leader not in (-1, old.leader):
+                    heirs = {*old.isr, *old.elr, *old.last_known_elr}
+                    assert state.leader in heirs | self.caught_up.get(key, set())
+                self.before[key] = state
+        self.caught_up.clear()
+        self.unclean_asked = False
 
     @invariant()
     def names_stay_apart(self) -> None:
