@@ -72,7 +72,8 @@ class _Seat(Generic[S]):
         self.active = False
         self.end = 0
         """Everything below was replayed."""
-        self.tickets: set[OpenTicket] = set()
+        self.tickets: dict[OpenTicket, None] = {}
+        """Who waits, in the order in which they came."""
 
 
 class Runtime(Generic[S]):
@@ -205,12 +206,12 @@ class Runtime(Generic[S]):
         if ticket.response is not None:
             return ticket.response
         self._waiting += 1
-        seat.tickets.add(ticket)
+        seat.tickets[ticket] = None
         return ticket.wait(lambda it: self._forget(seat, it))
 
     def _forget(self, seat: _Seat[S], ticket: OpenTicket) -> None:
         self._waiting -= 1
-        seat.tickets.discard(ticket)
+        seat.tickets.pop(ticket, None)
 
     def _why_not(self, seat: _Seat[S] | None) -> ErrorCode:
         if seat is None:

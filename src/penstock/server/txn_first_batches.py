@@ -194,7 +194,7 @@ class Verifications:
 
     def __init__(self) -> None:
         self._last: dict[tuple[Place, int], asyncio.Future[None]] = {}
-        self._detached: set[asyncio.Task[None]] = set()
+        self._detached: dict[asyncio.Task[None], None] = {}  # in the order in which they began
         self._bytes = 0
 
     @property
@@ -232,8 +232,8 @@ class Verifications:
     def detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """See to it that something is finished, whether or not a client waits for it."""
         task = asyncio.get_running_loop().create_task(work)
-        self._detached.add(task)
-        task.add_done_callback(self._detached.discard)
+        self._detached[task] = None
+        task.add_done_callback(self._detached.pop)
         return task
 
     def close(self) -> None:

@@ -93,7 +93,7 @@ class MarkerWriter:
     def __init__(self, broker: Broker, remote: Remote) -> None:
         self._broker = broker
         self._remote = remote
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
         self._written = 0
         """Markers of this turn of the event loop."""
 
@@ -105,8 +105,8 @@ class MarkerWriter:
         # A coordinator that has just loaded may have many: they take turns, and so do requests.
         delay_ms = len(self._tasks) // TASKS_PER_MS
         running = self._broker.loop.create_task(task.run(delay_ms))
-        self._tasks.add(running)
-        running.add_done_callback(self._tasks.discard)
+        self._tasks[running] = None
+        running.add_done_callback(self._tasks.pop)
 
     def _is_in_time(self, markers: int) -> bool:
         """Whether so many markers may be written before the event loop's next turn."""

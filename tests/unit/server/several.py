@@ -18,7 +18,14 @@ from penstock.net.peer import PeerLost
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.message import Message
 from penstock.storage.checkpoints import META_PROPERTIES, format_properties
-from penstock.testing.cluster import BOTH, HOST, free_ports, replication_settings, settings_of
+from penstock.testing.cluster import (
+    BOTH,
+    HOST,
+    free_ports,
+    quorum_settings,
+    replication_settings,
+    settings_of,
+)
 from tests.unit.server.asking import Asker, asking
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -136,7 +143,6 @@ async def several_nodes(
     numbers = range(1, count + 1)
     ports = dict(zip(numbers, free_ports(count), strict=True))
     controller_ports = dict(zip(numbers, free_ports(count), strict=True))
-    voters = ",".join(f"{number}@{HOST}:{controller_ports[number]}" for number in numbers)
     failures: list[str] = []
     nodes = {}
     for number in numbers:
@@ -147,7 +153,8 @@ async def several_nodes(
             HOST,
             ports[number],
             {
-                **settings_of(number, BOTH, ports[number], controller_ports[number], voters),
+                **settings_of(number, BOTH, ports[number], controller_ports[number]),
+                **quorum_settings(controller_ports, dynamic=False),
                 **replication_settings(count),
                 "controlled.shutdown.enable": "false",  # all stop at once
                 **(config or {}),

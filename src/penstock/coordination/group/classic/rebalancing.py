@@ -128,7 +128,7 @@ def on_sync_time_up(shard: GroupShard, group: ClassicGroup, at: Moment, out: Eff
     """Members that never asked for their assignment are gone; the others share their work."""
     if group.state not in (State.COMPLETING, State.STABLE) or not group.unsynced:
         return
-    for member_id in list(group.unsynced):
+    for member_id in sorted(group.unsynced):
         group.remove(member_id)
         forget(group, member_id, out)
     prepare(shard, group, at, out)

@@ -23,7 +23,7 @@ def assign_ranges(
         for topic in members[member_id].topics:
             wanting.setdefault(topic, []).append(member_id)
     assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in members}
-    for topic, takers in wanting.items():
+    for topic, takers in sorted(wanting.items()):  # sets have another order in each process
         least, extra = divmod(counts[topic], len(takers))
         start = 0
         for place, member_id in enumerate(takers):
