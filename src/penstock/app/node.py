@@ -17,7 +17,7 @@ from penstock.app.listeners import Listeners
 from penstock.app.maintenance import Maintenance
 from penstock.app.problems import CannotStart
 from penstock.app.quorum import Quorum, is_sole, open_quorum
-from penstock.app.registration import Registration
+from penstock.app.registration import Registration, RegistrationRefused
 from penstock.controller.driver import ControllerDriver
 from penstock.metadata.image import EMPTY
 from penstock.metadata.levels import SUPPORTED
@@ -86,6 +86,11 @@ class Node:
         """The standing with the controller, of a broker that was started."""
         assert self._registration is not None
         return self._registration
+
+    @property
+    def sound(self) -> bool:
+        """Whether what is on disk can be trusted, however the node came to its end."""
+        return self.failure is None or isinstance(self.failure, CannotStart | RegistrationRefused)
 
     @property
     def address(self) -> str:
@@ -261,7 +266,7 @@ class Node:
         """Go down in order; a clean stop spares the next start the recovery."""
         if clean and self._registration is not None:
             await self._hand_over(self._registration)
-            clean = self.failure is None  # it may have failed meanwhile
+            clean = self.sound  # it may have failed meanwhile
         if self._broker is not None:
             # Soon, that is, when the listeners have stopped reading: nobody parks again.
             self._broker.loop.call_soon(self._broker.release_parked)
@@ -271,9 +276,7 @@ class Node:
             await self._maintenance.stop()
         if self._broker is not None:
             self._broker.log_moves.stop()
-        epoch = -1
         if self._registration is not None:
-            epoch = self._registration.epoch
             self._registration.stop()
         if self._controller_registration is not None:
             self._controller_registration.stop()
@@ -287,8 +290,15 @@ class Node:
         for listener in self._listeners.for_the_quorum:
             await listener.stop(DRAIN_MS_MAX if clean else 0)
         if self._store is not None:
-            self._store.close(clean, epoch)
+            self._store.close(clean, self._last_epoch(self._store))
         self._workers.close()
+
+    def _last_epoch(self, store: LogStore) -> int:
+        """The epoch under which everything on the disk was written: a start that never came to
+        registering has not added to what the one before left."""
+        if self._registration is not None and self._registration.epoch >= 0:
+            return self._registration.epoch
+        return -1 if store.clean_broker_epoch is None else store.clean_broker_epoch
 
     async def _hand_over(self, registration: Registration) -> None:
         leaving = self._leaving = asyncio.ensure_future(registration.leave())

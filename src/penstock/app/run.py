@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.app.node import CannotStart, Node
+from penstock.app.registration import RegistrationRefused
 from penstock.model.config.node import NodeConfig
 from penstock.model.config.problems import ConfigProblems
 from penstock.platform.directory_lock import DirectoryInUse
@@ -67,16 +68,16 @@ async def _serve(config: NodeConfig, formats: bool) -> int:
         await _unless(stop, node.start())
     except (CannotStart, DirectoryInUse, OSError, ValueError) as problem:
         print(f"penstock: {_words(problem)}", file=sys.stderr)
-        await node.stop(clean=False)
+        await node.stop(clean=isinstance(problem, RegistrationRefused))  # no fault of the disk's
         return EXIT_FAILED
     if stop.is_set():
-        return await _stopped(node, clean=False)
+        return await _stopped(node)
     # What start-up made lives as long as the node: never look at it again when collecting.
     gc.collect()
     gc.freeze()
     print(f"penstock is ready on {node.address}", flush=True)
     await stop.wait()
-    return await _stopped(node, clean=True)
+    return await _stopped(node)
 
 
 async def _unless(stop: asyncio.Event, starting: Coroutine[Any, Any, None]) -> None:
@@ -90,10 +91,9 @@ async def _unless(stop: asyncio.Event, starting: Coroutine[Any, Any, None]) -> N
         task.result()  # what made the start impossible is raised here
 
 
-async def _stopped(node: Node, *, clean: bool) -> int:
-    failed = node.failure is not None
-    await node.stop(clean=clean and not failed)
-    if failed:
+async def _stopped(node: Node) -> int:
+    await node.stop(clean=node.sound)
+    if node.failure is not None:
         print(f"penstock: stopped: {node.failure}", file=sys.stderr)
         return EXIT_FAILED
     return 0

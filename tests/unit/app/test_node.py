@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.node import CannotStart, Node
+from penstock.app.registration import RegistrationRefused
 from penstock.app.settings import settings_for_up
 from penstock.model.config.node import NodeConfig
 from penstock.model.errors import ErrorCode
@@ -229,3 +230,39 @@ async def test_a_node_that_is_told_twice_to_stop_does_not_wait_for_others(
     async with asyncio.timeout(10):
         await stopping
     assert (tmp_path / ".kafka_cleanshutdown").exists(), "its own disk is in order all the same"
+
+
+def without_a_quorum(tmp_path: Path) -> dict[str, str]:
+    """The node is now one of two voters, and the other one does not answer."""
+    return {
+        "controller.quorum.voters": "1@127.0.0.1:1,2@127.0.0.1:1",
+        "initial.broker.registration.timeout.ms": "300",
+    }
+
+
+async def test_a_start_that_finds_no_quorum_does_not_make_the_last_stop_an_unclean_one(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node:
+        epoch = node.registration.epoch
+    for _ in range(2):
+        node = new_node(tmp_path, **without_a_quorum(tmp_path))
+        with pytest.raises(RegistrationRefused, match="see that most controllers"):
+            await node.start()
+        await node.stop()
+    async with running_node(tmp_path) as node:
+        assert node.broker.store.clean_broker_epoch == epoch
+
+
+async def test_after_a_crash_a_start_that_finds_no_quorum_does_not_pass_for_a_clean_stop(
+    tmp_path: Path,
+) -> None:
+    node = new_node(tmp_path)
+    await node.start()
+    await node.stop(clean=False)
+    node = new_node(tmp_path, **without_a_quorum(tmp_path))
+    with pytest.raises(RegistrationRefused):
+        await node.start()
+    await node.stop()
+    async with running_node(tmp_path) as node:
+        assert node.broker.store.clean_broker_epoch in (None, -1)
