@@ -1,7 +1,8 @@
 """Read, process, write in transactions over three nodes, while nodes and workers fail: each once.
 
 Nodes are killed and come back at once or after the others have taken over, all of them die
-together, and one is held so long that it is taken for dead, and goes on where it stopped.
+together, one stops in good order, and one is held so long that it is taken for dead, and goes on
+where it stopped.
 
 PENSTOCK_EOS_KILLS=50 makes it a long run, in more languages; PENSTOCK_TEST_SEED replays its
 choices.
@@ -122,7 +123,7 @@ def strikes(chance: random.Random) -> list[Strike]:
     """As many as wanted, each kind as often as the others, in any order."""
     kinds: list[Callable[[random.Random], Strike]] = []
     while len(kinds) < KILLS:
-        kinds += chance.sample((kill, hold, kill_all, kill_with_worker, freeze_worker), 5)
+        kinds += chance.sample((kill, hold, restart, kill_all, kill_with_worker, freeze_worker), 6)
     return [after_a_while(chance, make(chance)) for make in kinds[:KILLS]]
 
 
@@ -158,6 +159,16 @@ def hold(chance: random.Random) -> Strike:
         cluster.node(number).pause()
         time.sleep(SESSION_SECONDS + 1.5)
         cluster.node(number).resume()
+
+    return act
+
+
+def restart(chance: random.Random) -> Strike:
+    """One node hands over, stops and comes back."""
+    number = chance.randrange(1, 4)
+
+    def act(cluster: Cluster, _: Fleet) -> None:
+        cluster.node(number).restart()
 
     return act
 
