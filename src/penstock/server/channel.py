@@ -73,6 +73,7 @@ class ControllerChannel:
         self._clock = clock
         self._seconds_max = seconds_max
         self._callers: dict[tuple[tuple[str, int], str], Caller] = {}
+        self._closed = False
 
     async def handle(
         self,
@@ -97,6 +98,8 @@ class ControllerChannel:
                 return await self._once(api_key, request, version, call, deadline)
             except (NotLeader, PeerLost) as problem:
                 left = (deadline - self._clock.monotonic()) / 1000
+                if self._closed:
+                    raise NotLeader("the node stops") from problem
                 if left <= pause:
                     raise NotLeader(f"no active controller in {limit:g} s: {problem}") from problem
                 log.debug("%s finds no controller: %s", ApiKey(api_key).name, problem)
@@ -105,6 +108,7 @@ class ControllerChannel:
 
     def close(self) -> None:
         """Hang up; everybody who waits is told."""
+        self._closed = True
         for caller in self._callers.values():
             caller.close()
         self._callers.clear()

@@ -219,6 +219,20 @@ def test_this_node_may_be_elected_meanwhile() -> None:
     in_a_world(story)
 
 
+def test_a_node_that_stops_looks_for_nobody_any_more() -> None:
+    async def story(world: World) -> None:
+        world.raft.leader = 2
+        world.answers[2] = lost
+        asking = asyncio.ensure_future(beat(world))
+        await asyncio.sleep(1)
+        world.channel.close()
+        with pytest.raises(NotLeader, match="the node stops"):
+            await asking
+        assert world.loop.time() < 1.5
+
+    in_a_world(story)
+
+
 # -- envelopes ------------------------------------------------------------------------------------
 
 CLIENT: Any = SimpleNamespace(listener_name="PLAINTEXT", peer=("192.0.2.7", 4711))
