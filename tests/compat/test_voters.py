@@ -122,3 +122,27 @@ def test_the_shell_reads_a_snapshot(left: Cluster, tools: Tools) -> None:
 def test_the_shell_reads_a_log(left: Cluster) -> None:
     [log] = metadata(left, 4, "*.log")
     assert "t14" in shell(log, "ls", "/image/topics/byName")
+
+
+def test_a_static_quorum_becomes_one_that_can_change(tools: Tools) -> None:
+    with Cluster(nodes=3) as cluster:
+        operator = Operator(tools, cluster)
+        where = ("--bootstrap-server", cluster.bootstrap_servers)
+        raised = ("FeatureCommand", *where, "upgrade", "--feature", "kraft.version=1")
+        deadline = time.monotonic() + SECONDS_MAX
+        while (tried := tools.run(*raised)).status:
+            assert "has not said yet" in tried.out + tried.err
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        features = tools.check("FeatureCommand", *where, "describe")
+        assert re.search(r"kraft\.version.*FinalizedVersionLevel: 1", features)
+        gone = next(node for node in (1, 2, 3) if node != int(operator.status()["LeaderId"]))
+        operator.quorum(
+            "remove-controller",
+            "--controller-id", str(gone),
+            "--controller-directory-id", operator.voters()[gone],
+        )  # fmt: skip
+        operator.until_voters(*sorted({1, 2, 3} - {gone}))
+        cluster.kill()
+        cluster.start()
+        assert gone not in operator.voters(), "the log counts now, not what the file says"

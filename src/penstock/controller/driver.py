@@ -19,11 +19,13 @@ from penstock.controller.decision import RECORDS_MAX, Decision
 from penstock.controller.machine import HANDLERS
 from penstock.controller.notices import notices
 from penstock.controller.quorum import describe_quorum
+from penstock.controller.quorum_version import quorum_part, raise_version
 from penstock.metadata.image import EMPTY, MetadataImage
 from penstock.metadata.levels import METADATA_VERSION
 from penstock.metadata.loader import Published, whole
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.metadata_records import AbortTransactionRecord
+from penstock.protocol.generated.update_features import UpdatableFeatureResult
 from penstock.raft.driver import NotLeader
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta
     from penstock.platform.chance import Chance
     from penstock.platform.clock import Clock
+    from penstock.protocol.generated.update_features import UpdateFeaturesRequest
     from penstock.raft.driver import RaftDriver
 
     Subscriber = Callable[[MetadataImage, MetadataDelta], None]
@@ -136,6 +139,26 @@ class ControllerDriver:
             raise NotLeader(f"node {self.raft.node_id} is not the active controller")
         if api_key == ApiKey.DESCRIBE_QUORUM:
             return describe_quorum(self.raft, self.image, request)
+        if api_key == ApiKey.UPDATE_FEATURES:
+            return await self._update_features(request, version)
+        return await self._decide(api_key, request, version)
+
+    async def _update_features(self, request: UpdateFeaturesRequest, version: int) -> Any:
+        """All the updates are made or none is, though one of them may be the quorum's business."""
+        own, rest = quorum_part(request)
+        if own is None:
+            return await self._decide(ApiKey.UPDATE_FEATURES, request, version)
+        refusal = await raise_version(self.raft, own, only_check=True)
+        if refusal is not None:
+            return refusal
+        response = await self._decide(ApiKey.UPDATE_FEATURES, rest, version)
+        if response.error_code:
+            return response
+        refusal = await raise_version(self.raft, own, only_check=request.validate_only)
+        response.results.append(UpdatableFeatureResult(feature=own.feature))
+        return refusal or response
+
+    async def _decide(self, api_key: int, request: Any, version: int) -> Any:
         decision = self._machine.decide(
             api_key,
             request,
