@@ -39,6 +39,7 @@ class Reading:
         "_hosted",
         "_leader_only",
         "_rack",
+        "_replica_id",
         "_uncommitted_too",
         "answers",
         "broker",
@@ -61,6 +62,7 @@ class Reading:
         )
         self.committed_only = request.isolation_level == READ_COMMITTED
         self.size_max = min(request.max_bytes, broker.limits.fetch_bytes_max)
+        self._replica_id = replica_id
         self._uncommitted_too = replica_id != CONSUMER
         self._leader_only = replica_id == CONSUMER and call.version < FROM_ANY_REPLICA_FROM
         self._rack = request.rack_id if broker.rack_aware else ""
@@ -182,7 +184,7 @@ class Reading:
             if session is not None and answer.records and wanted.key in session.wanted:
                 session.send_to_back(wanted.key)
         if self.urgent:
-            point_reader_at_leader(self.broker, self.call, response)
+            point_reader_at_leader(self.broker, self.call, response, self._replica_id < 0)
         return response
 
 

@@ -33,7 +33,7 @@ _EARLY = (
 class FollowerReading(Reading):
     """What is new for a follower, among the partitions of its session."""
 
-    __slots__ = ("_broker_epoch", "_counted", "_early", "_replica_id", "has_news", "watch")
+    __slots__ = ("_broker_epoch", "_counted", "_early", "has_news", "watch")
 
     def __init__(
         self,
@@ -45,7 +45,6 @@ class FollowerReading(Reading):
         broker_epoch: int,
     ) -> None:
         super().__init__(broker, call, request, plan, replica_id)
-        self._replica_id = replica_id
         self._broker_epoch = broker_epoch
         self._leader_only = True
         self._rack = ""

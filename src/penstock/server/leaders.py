@@ -39,9 +39,9 @@ def point_at_leader(
 
 
 def point_reader_at_leader(
-    broker: Broker, call: Call, response: fetch.FetchResponse
+    broker: Broker, call: Call, response: fetch.FetchResponse, with_endpoints: bool = True
 ) -> fetch.FetchResponse:
-    """The same for fetches, from version 16 on."""
+    """The same for fetches, from version 16 on. Brokers know each other's endpoints."""
     if call.version < 16:
         return response
     leaders: set[int] = set()
@@ -54,6 +54,8 @@ def point_reader_at_leader(
                     answer.current_leader = fetch.LeaderIdAndEpoch(
                         leader_id=found.leader, leader_epoch=found.leader_epoch
                     )
+    if not with_endpoints:
+        return response
     for node_id, endpoint, rack in _endpoints(broker, call, leaders):
         response.node_endpoints.append(
             fetch.NodeEndpoint(node_id=node_id, host=endpoint.host, port=endpoint.port, rack=rack)

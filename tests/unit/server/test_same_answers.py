@@ -328,6 +328,36 @@ async def test_fetch_in_another_leader_epoch(pair: Pair, topic: str) -> None:
         await pair.agree(_fetch(topic, 5, last_fetched_epoch=epoch), range(12, 19))
 
 
+async def test_a_topic_that_wants_more_replicas_in_sync_than_it_has(pair: Pair, topic: str) -> None:
+    await pair.create(topic, min_insync_replicas="2")
+    for acks in (-1, 1):
+        await pair.agree(_produce(topic, batch(3), acks=acks))
+    await pair.agree(_fetch(topic, 0))
+
+
+async def test_fetch_as_a_replica_that_there_is_not(pair: Pair, topic: str) -> None:
+    await pair.create(topic)
+    await pair.agree(_produce(topic, batch(3)), range(9, 10))
+    for epoch in (-1, 0, 7):
+        request = _fetch(topic, 0, current_leader_epoch=epoch, replica_id=7)
+        await pair.agree(request, range(9, 15))
+        stated = _fetch(topic, 0, current_leader_epoch=epoch)
+        stated.replica_state = fetch.ReplicaState(replica_id=7, replica_epoch=1)
+        await pair.agree(stated, range(15, 19))
+
+
+async def test_fetch_as_a_tool_that_looks_at_one_replica_after_the_other(
+    pair: Pair, topic: str
+) -> None:
+    await pair.create(topic)
+    await pair.agree(_produce(topic, batch(3)), range(9, 10))
+    for offset in (0, 3, 4):
+        stated = _fetch(topic, offset)
+        stated.replica_state = fetch.ReplicaState(replica_id=-2)
+        await pair.agree(stated, range(15, 19))
+        await pair.agree(_list_offsets(topic, -1, -2, replica_id=-2))
+
+
 async def test_fetch_sessions_that_do_not_exist(pair: Pair, topic: str) -> None:
     await pair.create(topic)
     for epoch in (-1, 0, 1, 5, -7):
