@@ -27,6 +27,7 @@ from penstock.protocol.generated.offset_fetch import (
 )
 from penstock.records.batch import CONTROL, read_head
 from penstock.records.control import read_marker
+from penstock.replica.partition import Partition
 from penstock.server.internal_topics import SHARES_TOPIC
 from tests.unit.server.asking import Asker
 from tests.unit.server.several import BadLine, Several, several_nodes
@@ -73,11 +74,11 @@ async def find(several: Several, key: str, key_type: int) -> Any:
             await asyncio.sleep(0.05)
 
 
-async def introduce(several: Several, name: str) -> Talk:
+async def introduce(several: Several, name: str, replicas: int = 1) -> Talk:
     """A producer that has its id, and a topic with a partition on each node."""
     talk = Talk(several, name)  # type: ignore[arg-type]
     await find(several, name, 1)
-    talk.topic_id = await several.create(talk.topic, len(several.nodes))
+    talk.topic_id = await several.create(talk.topic, len(several.nodes), replicas)
     leaders = {several.leader(talk.topic, index) for index in range(len(several.nodes))}
     assert leaders == set(several.nodes)
     async with asyncio.timeout(20):
@@ -130,6 +131,33 @@ async def test_a_transaction_ends_on_every_node_that_it_has_reached(nodes: Sever
         await talk.settle()
     for index in range(3):
         assert await kinds(nodes, talk, index) == ["data", "commit", "data", "abort"]
+
+
+async def test_every_replica_knows_how_each_transaction_ended(nodes: Several) -> None:
+    talk = await introduce(nodes, "copied", replicas=3)
+    for commit in (True, False, True):
+        for index in range(3):
+            assert await send(talk, index) is ErrorCode.NONE
+        assert not await talk.end(commit)
+        await talk.settle()
+    for index in range(3):
+        held = [node.broker.hosted[talk.topic, index] for node in nodes.nodes.values()]
+        await nodes.until(
+            lambda held=held: {each.last_stable for each in held} == {6},
+            f"all of {talk.topic}-{index} stable on every node",
+        )
+        known = [memory(each) for each in held]
+        assert known[0] == known[1] == known[2]
+        assert [entry[1] for entry in known[0].values()] == [talk.epoch], "the last marker's"
+        assert known[0][talk.producer_id][2] >= 0, "and under which coordinator it was written"
+
+
+def memory(partition: Partition) -> dict[int, tuple[int, ...]]:
+    """What a replica remembers of producers: sequences, epochs, and whether one is open."""
+    return {
+        producer_id: (it.last_sequence, it.epoch, it.coordinator_epoch, it.txn_first_offset)
+        for producer_id, it in partition.log.producers.by_id.items()
+    }
 
 
 async def test_offsets_count_when_the_transaction_ends_wherever_the_group_is_coordinated(
