@@ -103,6 +103,11 @@ class Several:
         topic_id: bytes = made.topic_id
         return topic_id
 
+    async def stop(self, node_id: int) -> None:
+        """Stop one node, in good order."""
+        self.askers.pop(node_id).close()
+        await self.nodes.pop(node_id).stop()
+
     # -- an asker, as far as `Talk` wants one ------------------------------------------------------
 
     async def ask(self, request: Any, version: int) -> Any:
@@ -169,7 +174,7 @@ async def several_nodes(
             }
             yield Several(nodes, askers)
     finally:
-        await asyncio.gather(*(node.stop() for node in nodes.values()))
+        await asyncio.gather(*(node.stop() for node in nodes.values()))  # those that still run
     assert not failures
 
 

@@ -28,7 +28,7 @@ from penstock.protocol.generated.offset_fetch import (
 from penstock.records.batch import CONTROL, read_head
 from penstock.records.control import read_marker
 from penstock.replica.partition import Partition
-from penstock.server.internal_topics import SHARES_TOPIC
+from penstock.server.internal_topics import SHARES_TOPIC, TRANSACTIONS_TOPIC
 from tests.unit.server.asking import Asker
 from tests.unit.server.several import BadLine, Several, several_nodes
 from tests.unit.server.test_txn_offsets import GROUP, error_of, offsets
@@ -42,6 +42,11 @@ ONE_COPY = {
     "transaction.state.log.num.partitions": "3",
     # Lines are bad here for longer than anywhere else.
     "add.partitions.to.txn.retry.backoff.max.ms": "2000",
+}
+THREE_COPIES = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "controlled.shutdown.enable": "true",
 }
 RETRIED = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
 
@@ -267,6 +272,49 @@ async def transact(talk: Talk, version: int, chance: random.Random) -> dict[int,
             expected[index] += ["data", "commit" if commit else "abort"]
         assert not await talk.end(commit, version=5 if version == 2 else 4)
     return expected
+
+
+async def test_another_coordinator_carries_out_what_the_first_decided_and_goes_on(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    directory = tmp_path_factory.mktemp("moving")
+    async with several_nodes(directory, config=THREE_COPIES) as several:
+        talk = await introduce(several, "decided", replicas=3)
+        open_one = await introduce(several, "open", replicas=3)
+        home = several.coordinator(TRANSACTIONS_TOPIC, talk.name)
+        assert several.coordinator(TRANSACTIONS_TOPIC, open_one.name) == home
+        for index in range(3):
+            assert await send(talk, index) is ErrorCode.NONE
+            assert await send(open_one, index) is ErrorCode.NONE
+        marker_writer: Any = several.nodes[home].broker.coordinators._markers
+        marker_writer._remote = lambda *_: asyncio.get_running_loop().create_future()
+        assert not await talk.end()
+        assert (await talk.describe()).transaction_state == "PrepareCommit"
+        await several.stop(home)
+        await several.until(
+            lambda: several.coordinator(TRANSACTIONS_TOPIC, talk.name) not in (home, -1),
+            "another coordinator",
+        )
+        await several.until(
+            lambda: all(several.leader(talk.topic, index) not in (home, -1) for index in range(3)),
+            "other leaders",
+        )
+        await loaded(talk)
+        await talk.settle()
+        assert await send(open_one, 0) is ErrorCode.NONE
+        assert not await open_one.end(False)
+        for index in range(3):
+            assert without_repeats(await kinds(several, talk, index)) == ["data", "commit"]
+            found = without_repeats(await kinds(several, open_one, index))
+            assert found == ["data"] * (2 if index == 0 else 1) + ["abort"]
+
+
+async def loaded(talk: Talk) -> None:
+    """Wait until the coordinator has read what the one before has written."""
+    waiting = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    async with asyncio.timeout(20):
+        while (await talk.describe()).error_code in waiting:
+            await asyncio.sleep(0.02)
 
 
 def without_repeats(found: list[str]) -> list[str]:
