@@ -26,6 +26,7 @@ HEAD = struct.Struct(">qiibIhiqqqhii")
 HEAD_SIZE = HEAD.size
 UNCOVERED = struct.Struct(">qiibI")  # a head in two parts: up to the CRC, and what that covers
 COVERED = struct.Struct(">hiqqqhii")
+BASE = struct.Struct(">q")  # the base offset, which comes first
 LENGTH_OFFSET = 8
 PREFIX_SIZE = 12  # base offset and length, which `length` does not count
 EPOCH_OFFSET = 12
@@ -52,7 +53,6 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 
-_BASE = struct.Struct(">q")
 _PLACE = struct.Struct(">qii")
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
@@ -222,7 +222,7 @@ def place(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) ->
 
 def patch_base(view: bytearray | memoryview, at: int, base_offset: int, leader_epoch: int) -> None:
     """Assign offset and epoch in place. Both lie outside the CRC, which stays true."""
-    _BASE.pack_into(view, at, base_offset)
+    BASE.pack_into(view, at, base_offset)
     _INT32.pack_into(view, at + EPOCH_OFFSET, leader_epoch)
 
 

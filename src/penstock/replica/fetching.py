@@ -159,8 +159,6 @@ class Following:
             return self._on_error(ErrorCode(error), now)
         if diverging is not None:
             return self._on_divergence(asked, *diverging, held, now)
-        self._trouble = None
-        self._tries = 0
         return TAKE
 
     def _on_error(self, error: ErrorCode, now: int) -> Step:
@@ -199,7 +197,9 @@ class Following:
         return self.put_off("we are within the leader's range after all", now, logging.INFO)
 
     def on_taken(self, high_watermark: int, held: Held) -> None:
-        """The answer's records, if any, are in the log."""
+        """The answer's records, if any, are in the log: all is well."""
+        self._trouble = None
+        self._tries = 0
         lag = high_watermark - held.end
         self.lag = lag if lag > 0 else 0
 
@@ -242,9 +242,12 @@ def where_to_cut(held: Held, epoch: int, end: int) -> int:
     return min(our_end, end, held.end)
 
 
-def first_offset_to_start(held: Held, first: int) -> int | None:
-    """Where an empty log must begin anew to take a batch whose first offset is `first`, if so.
+def make_room(held: Held, first: int, last: int) -> CutTo | StartAt | None:
+    """What to do before a batch from `first` to `last` can be appended, if it begins too early.
 
     A leader's log may start within a batch, of which records were deleted; the batch comes whole.
+    Whatever we have in its place is from before the leader's start, and deleted as well.
     """
-    return first if held.start == held.end and first < held.end else None
+    if first >= held.end or last < held.end:
+        return None
+    return StartAt(first) if held.start == held.end else CutTo(first)

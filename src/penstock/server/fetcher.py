@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.model.errors import ErrorCode
-from penstock.records.batch import HEAD_SIZE, read_head
+from penstock.records.batch import BASE, HEAD_SIZE, read_head
 from penstock.replica.fetch_session import Key, LeaderSession
 from penstock.replica.fetching import (
     Ask,
@@ -20,8 +20,8 @@ from penstock.replica.fetching import (
     Step,
     Take,
     Wait,
-    first_offset_to_start,
     growing,
+    make_room,
 )
 from penstock.server.fetch_requests import (
     EARLIEST,
@@ -320,10 +320,8 @@ class Fetcher:
         try:
             if records and isinstance(records, bytes | memoryview):
                 now = self._broker.clock.now()
-                if held.start == held.end and len(records) >= HEAD_SIZE:
-                    first = first_offset_to_start(held, read_head(records).base_offset)
-                    if first is not None:
-                        partition.restart_at(first, now)
+                if len(records) >= HEAD_SIZE and BASE.unpack_from(records)[0] < held.end:
+                    self._make_room(partition, records, now)
                 partition.append_fetched(records, now)
                 if self._throttle.active and self._throttle.concerns(partition.topic, key[1]):
                     self._throttle.record(len(records), self._broker.clock.monotonic())
@@ -342,6 +340,15 @@ class Fetcher:
         if held.end != asked.offset or held.start != asked.log_start:
             self._changed[key] = None
         return True
+
+    def _make_room(self, partition: Partition, records: bytes | memoryview, now: int) -> None:
+        head = read_head(records)
+        step = make_room(partition.log, head.base_offset, head.last_offset)
+        if isinstance(step, StartAt):
+            partition.restart_at(step.offset, now)
+        elif step is not None:
+            self._say_cut(partition, step.offset)
+            partition.truncate_to(step.offset, now)
 
     def _act(self, key: Key, member: _Member, step: Step) -> bool:
         """Cut the log, or wait; False if it cannot be fetched now."""

@@ -21,7 +21,7 @@ from penstock.replica.fetching import (
     State,
     Step,
     Wait,
-    first_offset_to_start,
+    make_room,
     where_to_cut,
 )
 from penstock.storage.epochs import LeaderEpochs
@@ -102,7 +102,8 @@ def test_waiting_grows_up_to_the_configured_time_and_begins_anew_after_success()
     machine, held, asked = following(), Held([(3, 0)], 10), Ask(10, 3, 5, 0)
     waits = []
     for error in [ErrorCode.KAFKA_STORAGE_ERROR] * 8 + [ErrorCode.NONE]:
-        machine.on_answer(asked, error, None, held, 0)
+        if machine.on_answer(asked, error, None, held, 0) is TAKE:
+            machine.on_taken(10, held)
         waits.append(machine.due)
         machine.is_ready(10**9)
     assert waits[:-1] == [25, 50, 100, 200, 400, 800, 1000, 1000]
@@ -118,6 +119,8 @@ def test_the_same_trouble_is_told_once_and_again_after_it_was_over() -> None:
         code = ErrorCode.CORRUPT_MESSAGE if error else ErrorCode.NONE
         step = machine.on_answer(asked, code, None, held, 0)
         levels.append(step.level if isinstance(step, Wait) else None)
+        if step is TAKE:
+            machine.on_taken(10, held)
         machine.is_ready(10**9)
     error_level = logging.ERROR
     assert levels == [error_level, 0, None, error_level, 0, 0, None, error_level]
@@ -200,13 +203,20 @@ def test_an_epoch_of_ours_that_wrote_nothing_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "first", "restart"),
-    [(12, 12, 10, 10), (12, 12, 12, None), (0, 12, 10, None), (0, 0, 0, None)],
+    ("start", "end", "first", "last", "step"),
+    [
+        (0, 12, 12, 15, None),
+        (0, 12, 14, 15, None),
+        (12, 12, 10, 15, StartAt(10)),
+        (0, 12, 10, 15, CutTo(10)),
+        (0, 12, 10, 12, CutTo(10)),
+        (0, 12, 10, 11, None),  # all of it is ours already: no leader sends that
+    ],
 )
-def test_an_empty_log_begins_with_the_whole_batch_that_holds_its_start(
-    start: int, end: int, first: int, restart: int | None
+def test_a_batch_that_holds_our_end_finds_room(
+    start: int, end: int, first: int, last: int, step: Step | None
 ) -> None:
-    assert first_offset_to_start(Held([], end, start=start), first) == restart
+    assert make_room(Held([], end, start=start), first, last) == step
 
 
 # -- two logs become one ------------------------------------------------------------------------

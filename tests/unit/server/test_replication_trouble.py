@@ -59,6 +59,24 @@ async def test_a_batch_that_fails_its_checksum_is_asked_for_again_and_never_stor
     assert spoiled == 3
 
 
+async def test_a_batch_that_stays_broken_is_told_of_once_and_asked_for_less_and_less(
+    leader: Leader, follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    def spoil(answer: PartitionData) -> None:
+        if isinstance(answer.records, bytes) and answer.records:
+            answer.records = answer.records[:-1] + bytes([answer.records[-1] ^ 1])
+
+    leader.spoil = spoil
+    leader.lead(0)
+    leader.write(5)
+    follower.follow(0)
+    await until(lambda: len(fetches(leader)) >= 4)
+    told = [each for each in caplog.messages if "fails its checksum" in each]
+    assert len(told) == 1
+    ((_, following),) = follower.replication.lags()
+    assert following.state is State.DELAYED
+
+
 async def test_a_follower_goes_on_when_the_leader_is_back(
     leader: Leader, follower: Follower
 ) -> None:
