@@ -41,7 +41,9 @@ _COME_AGAIN = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # to the coordinator, who will soon hear of it
 )
+"""Why a coordinator could not be asked: all of it passes."""
 
 
 def _nothing() -> None:

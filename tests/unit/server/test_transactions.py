@@ -421,6 +421,23 @@ async def test_without_a_coordinator_here_clients_look_again(tmp_path: Path) -> 
         assert await talk.send(0) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
+async def test_a_coordinator_that_cannot_be_asked_now_makes_any_producer_try_again(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talk.init()
+    said = ErrorCode.NONE
+    monkeypatch.setattr(txn_verification, "ask", lambda *_, **__: Verdict(said))
+    for said in (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ):
+        for version in (10, 11, 12):
+            assert await talk.send(0, version=version) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
 async def test_one_request_cannot_speak_for_two_producers(talk: Talk) -> None:
     await talk.init()
     mine, other = first_batches(talk, 1)[0], first_batches(talk, 1)[0]
