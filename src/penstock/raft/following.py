@@ -53,7 +53,8 @@ class Following(Member):
             self._loyal = False
             places = [each.matches(self.own) for each in ask.successors]
             place = places.index(True) if True in places else len(places)
-            wait = self._backoff(place) if place else 0
+            # Not before the others have heard it too: who is still loyal would refuse its vote.
+            wait = self._backoff(place) if place else self.timeouts.retry
             self._role_due = min(self._role_due, Millis(now + wait))
         return EpochReply(self.epoch, self.leader), effects
 
