@@ -425,15 +425,16 @@ async def test_a_coordinator_that_cannot_be_asked_now_makes_any_producer_try_aga
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await talk.init()
-    said = ErrorCode.NONE
-    monkeypatch.setattr(txn_verification, "ask", lambda *_, **__: Verdict(said))
-    for said in (
+    said: list[ErrorCode] = []
+    monkeypatch.setattr(txn_verification, "ask", lambda *_, **__: Verdict(said[-1]))
+    for error in (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ):
+        said.append(error)
         for version in (10, 11, 12):
             assert await talk.send(0, version=version) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
