@@ -141,7 +141,9 @@ class Progress:
         observers = [
             replica
             for replica, copy in self.copies.items()
-            if replica not in voters and now - copy.fetched_at <= OBSERVER_MS_MAX
+            # Who voted and was removed may never have been heard from.
+            if replica not in voters and copy.end >= 0
+            if now - copy.fetched_at <= OBSERVER_MS_MAX
         ]
         found = []
         for replica in (*sorted(voters), *sorted(observers)):
