@@ -51,6 +51,7 @@ class Following(Member):
         effects = self._learn(ask.epoch, ask.leader, now, chance)
         if self.role is Role.FOLLOWER and self.leader == ask.leader:
             self._loyal = False
+            self._left_epoch = self.epoch
             places = [each.matches(self.own) for each in ask.successors]
             place = places.index(True) if True in places else len(places)
             # Not before the others have heard it too: who is still loyal would refuse its vote.
@@ -76,8 +77,9 @@ class Following(Member):
             if self.role in (Role.FOLLOWER, Role.UNATTACHED):
                 self._fetch_due = Millis(now + self._retry(chance))
             return effects
-        self._loyal = True
-        self._role_due = Millis(now + self.timeouts.fetch)
+        if self._left_epoch != self.epoch:  # else it answered before it left: that means nothing
+            self._loyal = True
+            self._role_due = Millis(now + self.timeouts.fetch)
         if ask.log != self.position:
             return effects + self._fetch()  # it was asked before the log changed
         return effects + self._take(reply)

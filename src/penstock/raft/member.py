@@ -113,6 +113,7 @@ class Member:
         self._defeats = 0
         self._missed: int = NO_NODE  # the leader of this epoch that fell silent
         self._loyal = False  # whether this epoch's leader has answered a fetch and not left
+        self._left_epoch = -1  # the last epoch whose leader said that it leaves
         self._role_due = NEVER
         self._fetch_due = NEVER
         self._fetch_asked: Fetch | None = None  # the newest: answers to others are only heard

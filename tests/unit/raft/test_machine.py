@@ -573,6 +573,17 @@ def test_the_first_successor_stands_as_soon_as_all_can_know_that_the_leader_leav
     assert raft.role is Role.PROSPECTIVE
 
 
+def test_an_answer_that_a_leader_gave_before_it_left_does_not_make_it_stay() -> None:
+    raft = follower()
+    fetched(raft, FetchReply(3, 2, 0))
+    raft.on_end_epoch(EndEpoch(3, 2, (Replica(3), Replica(1))), T0, LOW)
+    fetched(raft, FetchReply(3, 2, 0))  # it comes by another connection, and late
+    reply, _ = raft.on_vote(Vote(3, Replica(3), raft.position, True), T0, LOW)
+    assert reply.granted, "nobody leads this epoch any more"
+    raft.tick(Millis(T0 + 100), LOW)
+    assert raft.role is Role.PROSPECTIVE, "nor does it wait for that leader's silence"
+
+
 def test_the_next_one_gives_the_first_a_chance() -> None:
     raft = follower()
     raft.on_end_epoch(EndEpoch(3, 2, (Replica(3), Replica(1))), T0, LOW)
