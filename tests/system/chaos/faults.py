@@ -220,6 +220,41 @@ def cut_power(victim: Member) -> None:
         disk.remount()
 
 
+def two_at_once(trio: Trio, places: list[Place], chance: random.Random) -> Harm:
+    """One node is cut off while another, or the same one, is killed, stands still or forgets."""
+    lonely, victim = (trio.members[chance.choice(IDS)] for _ in range(2))
+    roads = [*_between(trio, lonely, brokers=True, controllers=True)]
+    end = chance.choice(["killed", "paused", "without power" if _breakable(trio) else "killed"])
+    harms = [
+        _under(trio, roads, CUT, f"{lonely.name} from the others"),
+        _end(victim, end),
+    ]
+    chance.shuffle(harms)
+    told = []
+    for harm in harms:
+        told.append(next(harm))
+        time.sleep(chance.uniform(0, BEYOND_SESSION))
+    yield "; ".join(told)
+    chance.shuffle(harms)
+    for harm in harms:
+        next(harm, None)
+        time.sleep(chance.uniform(0, SESSION_SECONDS))
+
+
+def _end(victim: Member, how: str) -> Harm:
+    if how == "paused":
+        victim.pause()
+    elif how == "killed":
+        victim.kill()
+    else:
+        cut_power(victim)
+    yield f"{victim.name} is {how}"
+    if how == "paused":
+        victim.resume()
+    else:
+        victim.node.launch()
+
+
 PROCESSES: dict[str, Fault] = {
     "kill leader": kill_leader,
     "kill follower": kill_follower,
@@ -229,6 +264,7 @@ PROCESSES: dict[str, Fault] = {
     "pause active controller": pause_controller,
     "restart": restart_one,
     "rolling restart": rolling_restart,
+    "two at once": two_at_once,
 }
 WIRES: dict[str, Fault] = {
     "unplug leader": unplug,
@@ -250,6 +286,7 @@ DISKS: dict[str, Fault] = {
 UNSERVED = frozenset(
     (
         "kill all",
+        "two at once",
         "cut clients from leader",
         # A client asks whom it is connected to for metadata, and may well know no other node than
         # the one that nobody has told that it leads no more: with Apache Kafka, too.
@@ -264,8 +301,11 @@ UNSERVED = frozenset(
 
 def possible(trio: Trio) -> dict[str, Fault]:
     """All faults that can be played on these nodes."""
-    breakable = all(disk.breakable for each in trio.members.values() for disk in each.disks)
-    return {**PROCESSES, **WIRES, **(DISKS if breakable else {})}
+    return {**PROCESSES, **WIRES, **(DISKS if _breakable(trio) else {})}
+
+
+def _breakable(trio: Trio) -> bool:
+    return all(disk.breakable for each in trio.members.values() for disk in each.disks)
 
 
 def _between(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 
 from penstock.testing.history import ALL, History, exactly_once, find, report
@@ -39,5 +40,11 @@ def _stop(trio: Trio) -> Iterator[str]:
     for member in trio.members.values():
         if not member.node.running:
             yield f"{member.name} had ended by itself:\n{member.node.output()[-3000:]}"
-        elif (status := member.node.stop()) != 0:
-            yield f"{member.name} stopped with status {status}"
+            continue
+        try:
+            status = member.node.stop()
+        except subprocess.TimeoutExpired as problem:
+            yield f"{member.name} did not stop: {problem}"
+        else:
+            if status != 0:
+                yield f"{member.name} stopped with status {status}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
 
 from penstock.testing.history import History, Place
 from tests.system.chaos.faults import UNSERVED, Fault, possible
@@ -84,7 +87,7 @@ class Game:
             self.trio.wait_settled()
             stalled = self.load.stalled_seconds
             assert stalled < STALLED_SECONDS_MAX, f"nothing was copied for {stalled:.0f} s"
-        except AssertionError as problem:
+        except (AssertionError, KafkaException, subprocess.TimeoutExpired) as problem:
             self.problems.append(f"{kind} ({played.what}): {problem}")
         played.healed = played.healed or time.time_ns()
         played.over = time.time_ns()
