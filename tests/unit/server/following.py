@@ -141,7 +141,8 @@ class Leader(Host):
             self.spoil(answer)
             news = (answer.high_watermark, answer.log_start_offset)
             known = (wanted.high_watermark, wanted.log_start)
-            if plan.incremental and news == known and not answer.records and not answer.error_code:
+            silent = not (answer.records or answer.error_code or answer.diverging_epoch)
+            if plan.incremental and news == known and silent:
                 continue
             wanted.high_watermark, wanted.log_start = news
             assert isinstance(wanted.key[0], bytes)
@@ -164,7 +165,6 @@ class Leader(Host):
             parted = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)
             if isinstance(parted, tuple):
                 answer.diverging_epoch = EpochEndOffset(epoch=parted[0], end_offset=parted[1])
-                answer.high_watermark = -1  # told again, when the logs are one
                 return answer
             error = parted or error
         held = partition.log
