@@ -29,6 +29,7 @@ _HONOURED_BROKER = frozenset(
         "connections.max.idle.ms",
         "controlled.shutdown.enable",
         "controller.listener.names",
+        "controller.quorum.auto.join.enable",
         "controller.quorum.bootstrap.servers",
         "controller.quorum.election.backoff.max.ms",
         "controller.quorum.election.timeout.ms",
