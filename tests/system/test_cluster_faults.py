@@ -117,6 +117,10 @@ def test_a_disk_that_is_full_or_fails_or_forgets_takes_nothing_with_it(
     play(game, fault, 2 * SHORT)
 
 
+def test_a_log_directory_that_is_removed_under_a_node_is_filled_again(game: Game) -> None:
+    play(game, faults.lost_directory)
+
+
 def test_nothing_was_lost_or_doubled_by_all_of_it_and_the_replicas_are_equal(game: Game) -> None:
     history, wrong = judge(game.trio, game.load)
     assert wrong == []

@@ -7,6 +7,7 @@ draws its choices from the chance that it is given, so that a seed makes the sam
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator
 
@@ -202,6 +203,17 @@ def lost_disk(trio: Trio, places: list[Place], chance: random.Random) -> Harm:
         victim.node.launch()
 
 
+def lost_directory(trio: Trio, places: list[Place], chance: random.Random) -> Harm:
+    """Somebody removes one node's second log directory while it is in use."""
+    victim = trio.members[chance.choice(IDS)]
+    shutil.rmtree(victim.log_directories()[1])
+    try:
+        yield f"directory 1 of {victim.name}"
+    finally:
+        victim.kill()
+        victim.node.launch()
+
+
 def power_loss(trio: Trio, places: list[Place], chance: random.Random) -> Harm:
     """One node goes down with everything that it had not synced."""
     victim = leader_of_some(trio, places, chance)
@@ -255,7 +267,7 @@ def _end(victim: Member, how: str) -> Harm:
         victim.node.launch()
 
 
-PROCESSES: dict[str, Fault] = {
+NODES: dict[str, Fault] = {
     "kill leader": kill_leader,
     "kill follower": kill_follower,
     "kill active controller": kill_controller,
@@ -265,6 +277,7 @@ PROCESSES: dict[str, Fault] = {
     "restart": restart_one,
     "rolling restart": rolling_restart,
     "two at once": two_at_once,
+    "lost directory": lost_directory,
 }
 WIRES: dict[str, Fault] = {
     "unplug leader": unplug,
@@ -301,7 +314,7 @@ UNSERVED = frozenset(
 
 def possible(trio: Trio) -> dict[str, Fault]:
     """All faults that can be played on these nodes."""
-    return {**PROCESSES, **WIRES, **(DISKS if _breakable(trio) else {})}
+    return {**NODES, **WIRES, **(DISKS if _breakable(trio) else {})}
 
 
 def _breakable(trio: Trio) -> bool:
