@@ -83,6 +83,13 @@ class Trash:
                 segment.close()
         return [path for _, paths, _ in ready for path in paths]
 
+    def close(self) -> None:
+        """Let go of the files. They are removed when the node starts again."""
+        for _, _, segments in self._due:
+            for segment in segments:
+                segment.close()
+        self._due.clear()
+
     def remove(self, paths: list[str]) -> None:
         """Blocking. What is gone already is fine: the directory may have been deleted meanwhile."""
         for path in paths:

@@ -145,7 +145,7 @@ class LogStore:
         if other is not None:
             shorter, log = sorted((log, other), key=lambda each: each.end)
             logger.warning("two logs of %s: setting %s aside", log, shorter.directory)
-            self._rename_away(shorter, names.STRAY_DIRECTORY)
+            self._set_aside(shorter)
         self.logs[log.topic_partition] = log
 
     # ── moves ───────────────────────────────────────────────────────────────────────────────────
@@ -277,22 +277,29 @@ class LogStore:
             move.cancel()
 
     def _delete(self, log: Log) -> None:
+        """Readers that hold a slice may finish until the delay is over."""
+        for segment in log.segments:
+            self.context.indexes.forget(segment)
         self._rename_away(log, names.DELETE_DIRECTORY)
         due = self.clock.now() + log.config.file_delete_delay_ms
-        self.context.trash.add(due, [log.directory], [])
+        self.context.trash.add(due, [log.directory], list(log.segments))
 
     def set_aside(self, partition: TopicPartition) -> None:
         """Rename a log that the metadata does not know to `-stray`: neither served nor deleted."""
         self._cancel_move(partition)
-        self._rename_away(self.logs.pop(partition), names.STRAY_DIRECTORY)
+        self._set_aside(self.logs.pop(partition))
+
+    def _set_aside(self, log: Log) -> None:
+        log.abandon()
+        self._rename_away(log, names.STRAY_DIRECTORY)
 
     def _rename_away(self, log: Log, mark: str) -> None:
-        log.abandon()
         name = names.marked_name(log.topic_partition, self.chance.uuid().hex(), mark)
         directory = self.directory_of(log)
         try:
             log.rename_directory(f"{directory.path}/{name}")
         except OSError as error:
+            log.abandon()
             self._report(directory, error)
             raise
 
@@ -452,6 +459,7 @@ class LogStore:
             self.checkpoint_pass()
         for log in [*self.logs.values(), *(move.copy for move in self.moves.values())]:
             log.abandon()
+        self.context.trash.close()
         for directory in self.directories:
             if clean and directory.online:
                 try:

@@ -14,6 +14,7 @@ from penstock.platform.directory_lock import DirectoryInUse
 from penstock.platform.disk import Disk
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory, WrongDirectory, read_meta
+from penstock.storage.log_slice import cut_slice
 from penstock.storage.store import LogStore, NoDirectory
 from tests.unit.storage.logs import NOW, TOPIC_ID, batch, contents, fill, put
 
@@ -273,6 +274,34 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later(tmp_path: Path) -> N
     work()
     assert [each for each in os.listdir(tmp_path) if each.startswith("orders")] == ["orders-0"]
     store.close()
+
+
+def test_who_is_still_reading_a_deleted_log_may_finish(tmp_path: Path) -> None:
+    """A partition may move elsewhere while its records are on their way to a consumer."""
+    store = open_store(tmp_path)
+    log = store.create(*ORDERS, TOPIC_ID, LogConfig(file_delete_delay_ms=60_000))
+    fill(log, 3)
+    piece = cut_slice(log.active.file, 0, 1 << 20, True)
+    assert piece is not None
+    before = piece.read()
+    store.delete(ORDERS)
+    assert piece.read() == before
+    work = store.take_trash(store.clock.now() + 60_001)
+    assert work is not None
+    work()
+    with pytest.raises(OSError, match="closed"):
+        piece.read()
+    store.close()
+
+
+def test_a_store_that_closes_lets_go_of_what_waited_to_be_removed(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    log = store.create(*ORDERS, TOPIC_ID, LogConfig())
+    fill(log, 3)
+    file = log.active.file
+    store.delete(ORDERS)
+    store.close()
+    assert file.closed
 
 
 def test_a_log_that_was_on_its_way_out_is_removed_after_a_restart(tmp_path: Path) -> None:
