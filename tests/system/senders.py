@@ -58,7 +58,7 @@ class Sender:
             },
             self.recorder,
         )
-        self._thread = threading.Thread(target=self._send, name=name)
+        self._thread = threading.Thread(target=self._send, name=name, daemon=True)
 
     @property
     def acknowledged(self) -> int:

@@ -962,13 +962,18 @@ Options:
     "cluster": """\
 Usage: penstock cluster [OPTIONS] COMMAND [ARGS]...
 
-  Look at a cluster as a whole.
+  Look at a cluster as a whole; add, drain and remove its nodes.
 
 Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  describe  Show the cluster's id, its brokers, and the health of its...
+  describe     Show the cluster's id, its brokers, and the health of its...
+  quorum       Show who votes on the cluster's metadata, who leads, and...
+  drain        Move everything off a broker, so that it can be stopped...
+  rebalance    Give every broker as many replicas, and as many partitions...
+  add-node     Give a node that has just joined its share: replicas,...
+  remove-node  Forget a node that was drained and stopped: its...
 """,
     "cluster describe": """\
 Usage: penstock cluster describe [OPTIONS]
@@ -984,5 +989,117 @@ Options:
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
+""",
+    "cluster quorum": """\
+Usage: penstock cluster quorum [OPTIONS]
+
+  Show who votes on the cluster's metadata, who leads, and who is behind.
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "cluster drain": """\
+Usage: penstock cluster drain [OPTIONS] {ID}
+
+  Move everything off a broker, so that it can be stopped for good.
+
+  The plan is shown before anything moves. Clients notice nothing: a replica
+  leaves when its heir has everything.
+
+Arguments:
+  ID <int range>  The node's node.id.  [x>=0; required]
+
+Options:
+  --throttle BYTES                Bytes a second that each broker may spend on
+                                  it.  [x>=1]
+  -y, --yes                       Do not ask before anything moves.
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "cluster rebalance": """\
+Usage: penstock cluster rebalance [OPTIONS]
+
+  Give every broker as many replicas, and as many partitions to lead, as any
+  other.
+
+  The plan is shown before anything moves. Racks stay apart.
+
+Options:
+  --throttle BYTES                Bytes a second that each broker may spend on
+                                  it.  [x>=1]
+  -y, --yes                       Do not ask before anything moves.
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "cluster add-node": """\
+Usage: penstock cluster add-node [OPTIONS] {ID}
+
+  Give a node that has just joined its share: replicas, partitions to lead,
+  and a vote.
+
+  Start the node first. The plan is shown before anything moves.
+
+Arguments:
+  ID <int range>  The node's node.id.  [x>=0; required]
+
+Options:
+  --controller HOST:PORT          Let it vote on metadata, too; where its
+                                  controller listener is.
+  --listener NAME                 The name of its controller listener.
+                                  [default: CONTROLLER]
+  --throttle BYTES                Bytes a second that each broker may spend on
+                                  it.  [x>=1]
+  -y, --yes                       Do not ask before anything moves.
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "cluster remove-node": """\
+Usage: penstock cluster remove-node [OPTIONS] {ID}
+
+  Forget a node that was drained and stopped: its registration, and its vote.
+
+  A broker that still holds replicas is refused: drain it first.
+
+Arguments:
+  ID <int range>  The node's node.id.  [x>=0; required]
+
+Options:
+  -y, --yes                  Do not ask before anything moves.
+  --dry-run                  Check, and change nothing.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             0.1<=x<=3600]
+  -h, --help                 Show this message and exit.
 """,
 }
