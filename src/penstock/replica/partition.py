@@ -269,6 +269,7 @@ class Partition:
         """Take on a changed topic configuration from the next batch on."""
         self.log.config = config
         self._follow_config(config)
+        self.count_in_sync(0)  # as if no time had passed: whoever kept up still does
 
     def _follow_config(self, config: LogConfig) -> None:
         self._rules = rules_of(config)
@@ -283,7 +284,7 @@ class Partition:
         self.log = log
         if self.leading:
             log.epochs.assign(self.leader_epoch, log.end)
-        self.synced = log.end if self.leading else log.high_watermark
+        self._hold(log.end if self.leading else log.high_watermark)
         # The copy's watermark came with it, and may be at the end already.
         log.producers.advance_high_watermark(log.high_watermark)
         self._advance(BYTES_UNCOUNTED)
@@ -449,8 +450,13 @@ class Partition:
         if log.end - log.recovery_point >= log.config.flush_messages:
             self._request_sync(log.end)
         else:
-            self.synced = log.end
+            self._hold(log.end)
         self._advance(0)
+
+    def _hold(self, end: int) -> None:
+        """All below `end` is as durable here as the topic asks."""
+        self.synced = end
+        self.waits.release_syncs(end)
 
     def _request_sync(self, end: int) -> None:
         log = self.log
@@ -469,8 +475,7 @@ class Partition:
         if failure is not None:
             self.release_all(ErrorCode.KAFKA_STORAGE_ERROR)  # the directory is offline by now
         elif end > self.synced:
-            self.synced = end
-            self.waits.release_syncs(end)
+            self._hold(end)
             self._advance(BYTES_UNCOUNTED)
 
     def _advance(self, size: int) -> None:

@@ -145,7 +145,6 @@ def test_a_topic_that_wants_less_commits_at_once(store: LogStore, syncs: Syncs) 
     append(partition, batch(3))
     assert partition.high_watermark == 0
     partition.reconfigure(LogConfig(min_insync_replicas=1))
-    leading.review(partition, 0)
     assert partition.high_watermark == 3
 
 
@@ -258,6 +257,17 @@ async def test_what_is_synced_here_is_not_what_is_committed(
     for node_id in (ALICE, BOB):
         fetch(partition, node_id, 3)
     assert partition.high_watermark == 3
+
+
+async def test_who_waits_for_a_sync_is_told_when_the_log_has_moved_meanwhile(
+    store: LogStore, syncs: Syncs
+) -> None:
+    partition = led(store, syncs, flush_messages=1)
+    append(partition, batch(3))
+    done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    partition.waits.syncs.append((3, done))
+    partition.use_log(partition.log)  # a copy that is durable
+    assert done.result() is ErrorCode.NONE and partition.high_watermark == 0
 
 
 async def test_followers_that_are_ahead_of_the_leaders_own_disk_wait_for_it(
