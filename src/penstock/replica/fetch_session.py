@@ -35,7 +35,8 @@ class LeaderSession:
     ) -> tuple[Mapping[Key, Ask], list[Key]]:
         """What the next fetch names, and what it tells the leader to forget."""
         told = self.told
-        forgotten = [key for key in left if told.pop(key, None) is not None]
+        # Who left and came back must not be forgotten: the leader would do that last.
+        forgotten = [key for key in left if key not in changed and told.pop(key, None) is not None]
         for key, ask in changed.items():
             told.pop(key, None)
             told[key] = ask

@@ -185,18 +185,21 @@ class Fetcher:
         if response is None:
             if not interrupted:
                 await self._back_off()
+                self._losses += 1
             return
-        self._losses = 0
         if self._session.answered(response.session_id, response.error_code):
+            self._losses = 0
             await self._take(response)
-        else:
-            code = ErrorCode(response.error_code)
-            log.info("broker %d knows no such fetch session: %s", self._leader, code.name)
+            return
+        code = ErrorCode(response.error_code)
+        log.info("broker %d answers no fetch of this session: %s", self._leader, code.name)
+        if self._losses:
+            await self._back_off()  # a new session is no better
+        self._losses += 1
 
     async def _back_off(self) -> None:
-        """The leader does not answer: try again in a while, which grows."""
+        """Wait before the next try, longer each time."""
         await self._wait_for_news(growing(self._losses, self._backoff_ms))
-        self._losses += 1
 
     # -- asking -------------------------------------------------------------------------------
 

@@ -38,6 +38,13 @@ def test_a_session_begins_with_all_and_goes_on_with_what_changed() -> None:
     assert dict(session.told) == {key(1): ask(5), key(2): ask()}
 
 
+def test_who_left_and_came_back_before_the_leader_heard_of_it_stays() -> None:
+    session = opened()
+    named, forgotten = session.plan({key(1): ask(5)}, [key(0), key(1)])
+    assert (dict(named), forgotten) == ({key(1): ask(5)}, [key(0)])
+    assert session.told[key(1)] == ask(5)
+
+
 def test_without_a_session_all_is_named_each_time_and_who_had_news_comes_last() -> None:
     session = LeaderSession()
     session.plan({key(index): ask() for index in range(3)}, [])

@@ -6,12 +6,13 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
 from penstock.model.errors import ErrorCode
 from penstock.platform.disk import File
-from penstock.protocol.generated.fetch import FetchRequest, PartitionData
+from penstock.protocol.generated.fetch import FetchRequest, FetchResponse, PartitionData
 from penstock.replica.fetching import State
 from penstock.storage.log import Log
 from penstock.storage.segment import Segment
@@ -88,6 +89,21 @@ async def test_a_follower_goes_on_when_the_leader_is_back(
     assert copy.log.end == 0
     leader.reachable = True
     await until(lambda: copy.high_watermark == 5)
+
+
+async def test_a_leader_that_answers_no_fetch_at_all_is_asked_less_and_less(
+    leader: Leader, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = follower.open()
+    leader.lead(0)
+    leader.write(1)
+    with monkeypatch.context() as patched:
+        refused = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        patched.setattr(leader, "_fetch", AsyncMock(return_value=refused))
+        follower.follow(0)
+        await asyncio.sleep(0.1)
+        assert 2 <= len(fetches(leader)) <= 10
+    await until(lambda: copy.high_watermark == 1)
 
 
 async def test_a_fenced_follower_waits_for_the_next_epoch(
