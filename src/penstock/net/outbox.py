@@ -196,6 +196,9 @@ class Outbox:
                 count = self._copy_free(part.file, position, ahead)
                 if count < ahead:
                     count += self._copy(part.file, position + count, ahead - count)
+            except ConnectionError:
+                self._fail()  # whoever asked has hung up: that is their right, and no news
+                return False
             except OSError as problem:
                 log.warning("cannot send a slice of a log: %s", problem)
                 self._fail()

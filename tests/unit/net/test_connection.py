@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import struct
 from typing import cast
+
+import pytest
 
 from penstock.net.buffers import SHARED_BYTES
 from penstock.net.connection import SLOTS_MAX
@@ -397,3 +400,25 @@ def test_a_slice_that_its_file_no_longer_holds_closes(run: Run, tmp_path: object
             assert len(received) < 100_000  # never filled up with bytes that are not the log's
 
     run(scenario())
+
+
+def test_a_reader_that_hangs_up_in_the_middle_of_a_slice_is_no_news(
+    run: Run,
+    tmp_path: object,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def gone(*_: object) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    async def scenario() -> None:
+        service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", b"x" * 100_000))
+        async with running(service=service) as node:
+            client = await node.client()
+            monkeypatch.setattr("penstock.net.outbox.os.sendfile", gone)
+            client.send(b"s")
+            async with asyncio.timeout(5):
+                assert len(await client.reader.read(-1)) < 100_000
+
+    run(scenario())
+    assert not caplog.records
