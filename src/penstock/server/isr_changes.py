@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.server")
 
 RETRY_SECONDS = 0.05
-"""How long to wait after the controller refused a whole request."""
+RETRY_SECONDS_MAX = 1.0
+"""How long to wait after something was not heard: twice as long each time."""
 RECOVERED = 0
 
 _Key = tuple[bytes, int]
@@ -114,10 +115,14 @@ class IsrChanges:
     # -- the conversation with the controller -------------------------------------------------
 
     async def _send(self) -> None:
+        pause = RETRY_SECONDS
         try:
             while self._waiting:
-                if not await self._send_once():
-                    await asyncio.sleep(RETRY_SECONDS)
+                if await self._send_once():
+                    pause = RETRY_SECONDS
+                else:
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, RETRY_SECONDS_MAX)
         finally:
             self._sending = None
 
