@@ -64,6 +64,9 @@ class Wanted:
 
     def ask(self, other: Wanted) -> None:
         """Take on a newer request for the same partition."""
+        if other.leader_epoch != self.leader_epoch:
+            # A follower drops what it hears about the epoch before.
+            self.high_watermark = self.log_start = -1
         self.fetch_offset = other.fetch_offset
         self.size_max = other.size_max
         self.leader_epoch = other.leader_epoch

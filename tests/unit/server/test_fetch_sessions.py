@@ -265,3 +265,17 @@ def test_a_partition_that_was_served_comes_behind_those_that_were_not() -> None:
     assert watch is not None and [key[1] for key in watch.ready] == [0, 1, 2]
     cache.begin(request(plan.session_id, 1, {0: 6}), VERSION, 0, FOLLOWER)
     assert [key[1] for key in watch.ready] == [1, 2, 0]
+
+
+@pytest.mark.parametrize(("epoch", "known"), [(-1, 9), (4, -1)])
+def test_in_a_new_leader_epoch_all_is_told_again(epoch: int, known: int) -> None:
+    cache = sessions()
+    session_id = opened(cache, {0: 5})
+    plan = cache.begin(request(session_id, 1), VERSION, 0)
+    assert isinstance(plan, FetchPlan)
+    (wanted,) = plan.wanted
+    wanted.high_watermark = 9  # told, but the follower had begun to follow anew by then
+    again = request(session_id, 2, {0: 5})
+    again.topics[0].partitions[0].current_leader_epoch = epoch
+    cache.begin(again, VERSION, 0)
+    assert wanted.high_watermark == known
