@@ -23,7 +23,7 @@ from penstock.cli.output import Shape, Table, answer
 if TYPE_CHECKING:
     from penstock.cli.cluster_plan import Layout, Plan
 
-cluster = new_app("Look at a cluster as a whole; add, drain and remove its nodes.")
+cluster = new_app("Look at a cluster; add, drain and remove nodes.")
 
 Node = Annotated[int, typer.Argument(metavar="ID", min=0, help="The node's node.id.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything moves.")]

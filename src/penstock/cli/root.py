@@ -38,7 +38,11 @@ COMMANDS = {
     ),
     "config": ("penstock.cli.config", "config", "Describe, set, unset and validate configuration."),
     "log": ("penstock.cli.log", "log", "Look into log directories, without a running node."),
-    "cluster": ("penstock.cli.cluster", "cluster", "Look at a cluster as a whole."),
+    "cluster": (
+        "penstock.cli.cluster",
+        "cluster",
+        "Look at a cluster; add, drain and remove nodes.",
+    ),
 }
 """Name: the module, the Typer application in it, and the line that help shows."""
 

@@ -29,7 +29,7 @@ Commands:
   pipeline  Run, watch and mend data pipelines on Spark.
   config    Describe, set, unset and validate configuration.
   log       Look into log directories, without a running node.
-  cluster   Look at a cluster as a whole.
+  cluster   Look at a cluster; add, drain and remove nodes.
 """,
     "up": """\
 Usage: penstock up [OPTIONS]
@@ -962,7 +962,7 @@ Options:
     "cluster": """\
 Usage: penstock cluster [OPTIONS] COMMAND [ARGS]...
 
-  Look at a cluster as a whole; add, drain and remove its nodes.
+  Look at a cluster; add, drain and remove nodes.
 
 Options:
   -h, --help  Show this message and exit.
