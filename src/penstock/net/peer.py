@@ -33,6 +33,10 @@ class PeerLost(OSError):
     """The other node cannot be reached, went away, or does not speak as one of its kind."""
 
 
+class PeerGone(PeerLost):
+    """Nobody listens where the other node should: its process has ended, or not begun yet."""
+
+
 class PeerTooOld(PeerLost):
     """The other node knows no version of a request that can say what is to be said."""
 
@@ -108,7 +112,8 @@ class Peer:
         except (OSError, TimeoutError, ProtocolError, ValueError) as problem:
             # ValueError: where to go was told by another node, and is no name that there can be.
             made.abort()
-            raise PeerLost(f"{self} cannot be reached: {problem or 'no answer'}") from problem
+            kind = PeerGone if isinstance(problem, ConnectionRefusedError) else PeerLost
+            raise kind(f"{self} cannot be reached: {problem or 'no answer'}") from problem
         if self._closed:
             made.abort()
             raise PeerLost(f"the connection to {self} was closed")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.model.invariants import invariant
-from penstock.net.peer import PeerTooOld
+from penstock.net.peer import PeerGone, PeerTooOld
 from penstock.raft.batches import BATCH_BYTES_MAX, encode_batch, leader_change
 from penstock.raft.effects import (
     AppendFetched,
@@ -483,7 +483,8 @@ class RaftDriver:
     def _missed(self, to: int, ask: Ask, problem: Exception) -> None:
         log.debug("%s to node %d: %s", type(ask).__name__, to, problem)
         now = self._clock.monotonic()
-        self._guarded(lambda: self._machine.lost(to, ask, now, self._chance))
+        told = self._machine.gone if isinstance(problem, PeerGone) else self._machine.lost
+        self._guarded(lambda: told(to, ask, now, self._chance))
 
     def _heard(self, sender: int, ask: Ask, reply: Reply) -> list[Effect]:
         now, chance, machine = self._clock.monotonic(), self._chance, self._machine

@@ -59,6 +59,17 @@ class Following(Member):
             self._role_due = min(self._role_due, Millis(now + wait))
         return EpochReply(self.epoch, self.leader), effects
 
+    def _doubt_leader(self, now: Millis, chance: Chance) -> None:
+        """Its process has ended, it seems: then its silence need not be waited for.
+
+        If only this node cannot reach it, the others refuse to vote, and nothing comes of it; if
+        they cannot either, they know it by the time that one of them asks.
+        """
+        if self.role is Role.FOLLOWER:
+            self._loyal = False
+            wait = chance.between(4 * self.timeouts.retry, 10 * self.timeouts.retry)
+            self._role_due = min(self._role_due, Millis(now + wait))
+
     def on_epoch_reply(self, reply: EpochReply, now: Millis, chance: Chance) -> list[Effect]:
         """A voter heard that an epoch began or ended; it may know of a later one."""
         return self._learn(reply.epoch, reply.leader, now, chance)

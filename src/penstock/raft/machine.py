@@ -70,6 +70,12 @@ class Raft(Elections, Changes, Joining):
             return self._advance(now)
         return self._fetch() if self.role in (Role.FOLLOWER, Role.UNATTACHED) else []
 
+    def gone(self, to: int, ask: Ask, now: Millis, chance: Chance) -> list[Effect]:
+        """Nobody listens any more where a node was."""
+        if ask is self._fetch_asked and to == self.leader:
+            self._doubt_leader(now, chance)
+        return self.lost(to, ask, now, chance)
+
     def lost(self, to: int, ask: Ask, now: Millis, chance: Chance) -> list[Effect]:
         """A node could not be asked, or did not answer."""
         if ask is self._fetch_asked:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net.peer import Peer, PeerLost, PeerTooOld
+from penstock.net.peer import Peer, PeerGone, PeerLost, PeerTooOld
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.api_versions import ApiVersion, ApiVersionsResponse
 from penstock.protocol.generated.metadata import MetadataRequest, MetadataResponse
@@ -92,7 +92,7 @@ async def test_many_ask_over_one_connection() -> None:
 async def test_nobody_there_is_a_loss() -> None:
     async with node() as (peer, _):
         port = peer.port
-    with pytest.raises(PeerLost, match="cannot be reached"):
+    with pytest.raises(PeerGone, match="cannot be reached"):
         await Peer("127.0.0.1", port, "test").ask(MetadataRequest(), 5)
 
 
