@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.fetch import PartitionData
 from penstock.replica import leading
 from penstock.replica.in_sync import Proposal
 from penstock.server.fetch_reading import Reading
 from penstock.server.follower_watch import FollowerWatch
 
 if TYPE_CHECKING:
-    from penstock.protocol.generated.fetch import FetchRequest, FetchResponse, PartitionData
+    from penstock.protocol.generated.fetch import FetchRequest, FetchResponse
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
     from penstock.server.call import Call
@@ -28,6 +29,9 @@ _EARLY = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
 """What a leader says to a follower that knows more than it does."""
+
+_QUIET = PartitionData(partition_index=-1, records=b"")
+"""Stands for a partition of which the follower has everything, and knows it."""
 
 
 class FollowerReading(Reading):
@@ -67,7 +71,11 @@ class FollowerReading(Reading):
         known = self.plan.by_key
         for key in list(self.watch.ready):
             wanted = known[key]
-            self.answers.append((wanted, self._look(wanted)))
+            answer = self._look(wanted)
+            if answer is _QUIET:
+                del self.watch.ready[key]
+            else:
+                self.answers.append((wanted, answer))
 
     def _look(self, wanted: Wanted) -> PartitionData:
         partition = self._hosted.get(wanted.key)
@@ -108,6 +116,8 @@ class FollowerReading(Reading):
         log = partition.log
         if wanted.high_watermark != log.high_watermark or wanted.log_start != log.start:
             self.has_news = True
+        elif wanted.fetch_offset == log.end and self.plan.incremental:
+            return _QUIET
         size = self.size
         answer = super()._read(wanted, partition)
         if answer.records and self._is_held_back(partition):
