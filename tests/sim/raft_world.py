@@ -244,6 +244,10 @@ class World:
     def check(self, node: SimNode) -> None:
         if node.raft.high_watermark > node.log.end:
             raise Violation(f"node {node.own.id}: high watermark beyond the end of its log")
+        raft = node.raft
+        settled = raft.role is Role.LEADER and raft.established
+        if settled and raft.voters_at < raft.high_watermark and not raft.is_voter:
+            raise Violation(f"node {node.own.id} leads, and it is committed that it must not")
 
     @property
     def leader(self) -> SimNode | None:
