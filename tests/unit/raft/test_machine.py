@@ -469,7 +469,7 @@ def test_a_leader_that_most_voters_left_resigns() -> None:
     began = T0 + 1000
     raft.on_fetch(Fetch(1, Replica(2), EMPTY, -1), Millis(began + 500))
     raft.tick(Millis(began + 3000), LOW)
-    assert raft.role is Role.LEADER
+    assert role_of(raft) is Role.LEADER
     effects = raft.tick(Millis(began + 3500), LOW)
     assert raft.role is Role.RESIGNED
     successors = (Replica(2), Replica(3))
