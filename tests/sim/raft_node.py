@@ -16,7 +16,6 @@ from penstock.raft.member import NEVER
 from penstock.raft.messages import (
     BeginEpoch,
     Change,
-    ChangeReply,
     EndEpoch,
     EpochReply,
     Fetch,
@@ -343,17 +342,7 @@ class SimNode:
             self.do(effects)
 
     def answered(self, to: int, ask: Any, reply: Any) -> None:
-        now, dice, raft = self.now, self.world.dice, self.raft
-        if isinstance(reply, VoteReply):
-            self.do(raft.on_vote_reply(to, ask, reply, now, dice))
-        elif isinstance(reply, EpochReply):
-            self.do(raft.on_epoch_reply(reply, now, dice))
-        elif isinstance(reply, ProbeReply):
-            self.do(raft.on_probe_reply(ask, reply, now))
-        elif isinstance(reply, ChangeReply):
-            self.do(raft.on_change_reply(ask, reply, now, dice))
-        else:
-            self.do(raft.on_fetch_reply(to, ask, reply, now, dice))
+        self.do(self.raft.on_reply(to, ask, reply, self.now, self.world.dice))
 
     # -- time ---------------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.model.invariants import invariant
-from penstock.net.peer import PeerGone, PeerTooOld
+from penstock.net.peer import PeerGone
 from penstock.raft.batches import BATCH_BYTES_MAX, encode_batch, leader_change
+from penstock.raft.conversations import Conversations
 from penstock.raft.effects import (
     AppendFetched,
     AppendLeaderChange,
@@ -39,8 +40,6 @@ from penstock.raft.messages import (
     Fetch,
     FetchReply,
     FetchSnapshot,
-    Probe,
-    ProbeReply,
     Replica,
     Reply,
     SnapshotReply,
@@ -140,7 +139,7 @@ class RaftDriver:
         self._snapshots = SnapshotWriter(journal, clock, workers)
         self._taker = SnapshotTaker(journal, self._peers, workers)
         self._alarm: asyncio.TimerHandle | None = None
-        self._talking: set[asyncio.Task[None]] = set()
+        self._talks = Conversations(self._peers, self._heard, self._missed, self._fail)
         self._news = News()
         self.caught_up_at = clock.now()
 
@@ -213,17 +212,16 @@ class RaftDriver:
         ]:
             await asyncio.wait(under_way)
             await asyncio.sleep(0)  # their callbacks may have started another
-        before = set(self._talking)
+        before = set(self._talks.under_way)
         self._guarded(lambda: self._machine.stop(self._clock.monotonic()))
         self._closed = True
         self._tickets.give_up(QuorumLost("closed"))
         if self._alarm is not None:
             self._alarm.cancel()
-        if farewells := self._talking - before:
+        if farewells := self._talks.under_way - before:
             # Who leads no longer says so, if the others hear it; nobody waits long for that.
             await asyncio.wait(farewells, timeout=FAREWELL_SECONDS_MAX)
-        for task in self._talking:
-            task.cancel()
+        self._talks.cancel()
         self._news.tell()
         self._peers.close()
         self.journal.log.close()
@@ -341,9 +339,7 @@ class RaftDriver:
             self._step(self._machine.refetch(self._clock.monotonic(), self._chance))
 
     def _take_snapshot(self, effect: TakeSnapshot) -> None:
-        task = asyncio.get_running_loop().create_task(self._install(effect))
-        self._talking.add(task)
-        task.add_done_callback(self._talking.discard)
+        self._talks.run(self._install(effect))
 
     async def _install(self, effect: TakeSnapshot) -> None:
         """Take a leader's snapshot, unless something else came meanwhile."""
@@ -455,30 +451,8 @@ class RaftDriver:
     # -- asking -----------------------------------------------------------------------------------
 
     def _talk(self, send: Send) -> None:
-        task = asyncio.get_running_loop().create_task(self._converse(send.to, send.ask))
-        self._talking.add(task)
-        task.add_done_callback(self._talking.discard)
-
-    async def _converse(self, to: int, ask: Ask) -> None:
-        voter = self.voters.by_id.get(to)
-        target = Replica(to, voter.directory if voter else ZERO_UUID)
-        try:
-            sender, reply = await self._peers.ask(target, ask)
-        except PeerTooOld as problem:
-            if not isinstance(ask, Vote) or not ask.pre:
-                self._missed(to, ask, problem)
-                return
-            # It knows no way to disturb nobody: who asks it must do without its advice.
-            sender, reply = to, VoteReply(ask.epoch, granted=True)
-        except (OSError, UnicodeError) as problem:
-            # The latter of a name that cannot be looked up: whoever wrote it down, others go on.
-            self._missed(to, ask, problem)
-            return
-        except Exception as problem:
-            log.exception("%s to node %d", type(ask).__name__, to)
-            self._fail(problem)
-            return
-        self._guarded(lambda: self._heard(sender, ask, reply))
+        voter = self.voters.by_id.get(send.to)
+        self._talks.begin(Replica(send.to, voter.directory if voter else ZERO_UUID), send.ask)
 
     def _missed(self, to: int, ask: Ask, problem: Exception) -> None:
         log.debug("%s to node %d: %s", type(ask).__name__, to, problem)
@@ -486,19 +460,9 @@ class RaftDriver:
         told = self._machine.gone if isinstance(problem, PeerGone) else self._machine.lost
         self._guarded(lambda: told(to, ask, now, self._chance))
 
-    def _heard(self, sender: int, ask: Ask, reply: Reply) -> list[Effect]:
-        now, chance, machine = self._clock.monotonic(), self._chance, self._machine
-        if isinstance(ask, Vote) and isinstance(reply, VoteReply):
-            return machine.on_vote_reply(sender, ask, reply, now, chance)
-        if isinstance(ask, Fetch) and isinstance(reply, FetchReply):
-            return machine.on_fetch_reply(sender, ask, reply, now, chance)
-        if isinstance(ask, Probe) and isinstance(reply, ProbeReply):
-            return machine.on_probe_reply(ask, reply, now)
-        if isinstance(ask, Change) and isinstance(reply, ChangeReply):
-            return machine.on_change_reply(ask, reply, now, chance)
-        invariant(isinstance(reply, EpochReply), f"a {type(reply).__name__} to {ask}")
-        assert isinstance(reply, EpochReply)
-        return machine.on_epoch_reply(reply, now, chance)
+    def _heard(self, sender: int, ask: Ask, reply: Reply) -> None:
+        now = self._clock.monotonic()
+        self._guarded(lambda: self._machine.on_reply(sender, ask, reply, now, self._chance))
 
     # -- answering --------------------------------------------------------------------------------
 

@@ -11,11 +11,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.ids import Millis
+from penstock.model.invariants import invariant
 from penstock.raft.changes import Changes
 from penstock.raft.effects import Effect
 from penstock.raft.elections import Elections
 from penstock.raft.joining import Joining
-from penstock.raft.messages import Ask, Probe, Vote
+from penstock.raft.messages import (
+    Ask,
+    Change,
+    ChangeReply,
+    EpochReply,
+    Fetch,
+    FetchReply,
+    Probe,
+    ProbeReply,
+    Reply,
+    Vote,
+    VoteReply,
+)
 from penstock.raft.roles import Event, Role
 
 if TYPE_CHECKING:
@@ -84,3 +97,19 @@ class Raft(Elections, Changes, Joining):
             return self.probe_lost(ask)
         # A leader tells again by itself, and who resigned is missed soon enough.
         return self._vote_lost(to, ask, now, chance) if isinstance(ask, Vote) else []
+
+    def on_reply(
+        self, sender: int, ask: Ask, reply: Reply, now: Millis, chance: Chance
+    ) -> list[Effect]:
+        """Somebody answered; `sender` is NO_NODE if anybody was asked."""
+        if isinstance(ask, Vote) and isinstance(reply, VoteReply):
+            return self.on_vote_reply(sender, ask, reply, now, chance)
+        if isinstance(ask, Fetch) and isinstance(reply, FetchReply):
+            return self.on_fetch_reply(sender, ask, reply, now, chance)
+        if isinstance(ask, Probe) and isinstance(reply, ProbeReply):
+            return self.on_probe_reply(ask, reply, now)
+        if isinstance(ask, Change) and isinstance(reply, ChangeReply):
+            return self.on_change_reply(ask, reply, now, chance)
+        invariant(isinstance(reply, EpochReply), f"a {type(reply).__name__} to {ask}")
+        assert isinstance(reply, EpochReply)
+        return self.on_epoch_reply(reply, now, chance)

@@ -310,7 +310,7 @@ async def test_a_snapshot_that_the_disk_does_not_take_stops_the_member(tmp_path:
     assert ask is not None
     member.disk.full = True
     reply = FetchReply(3, 2, 20, snapshot=SnapshotId(20, 2))
-    raft._guarded(lambda: raft._heard(2, ask, reply))
+    raft._heard(2, ask, reply)
     await member.settle()
     assert len(member.failures) == 1
     await raft.close()

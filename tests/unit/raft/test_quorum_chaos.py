@@ -58,8 +58,7 @@ class Chaos:
         driver._closed = True
         if driver._alarm is not None:
             driver._alarm.cancel()
-        for task in driver._talking:
-            task.cancel()
+        driver._talks.cancel()
         driver.journal.log.abandon()
 
     async def propose(self, name: str) -> None:

@@ -60,12 +60,12 @@ async def test_a_leaders_damaged_snapshot_is_asked_for_again(tmp_path: Path, dam
     ask = raft._machine._fetch_asked
     assert ask is not None
     reply = FetchReply(3, 2, 20, snapshot=SnapshotId(20, 2))
-    raft._guarded(lambda: raft._heard(2, ask, reply))
+    raft._heard(2, ask, reply)
     await member.settle()
     assert member.failures == []
     assert member.journal.log.end == 0, "the log is as it was"
     member.peers.replies[FetchSnapshot] = SnapshotReply(3, 2, len(whole), whole)
-    raft._guarded(lambda: raft._heard(2, raft._machine._fetch_asked or ask, reply))
+    raft._heard(2, raft._machine._fetch_asked or ask, reply)
     await member.settle()
     assert member.journal.log.end == 20
     assert sorted(member.journal.loader.publish().image.topics.by_name) == ["a"]
@@ -82,7 +82,7 @@ async def test_a_snapshot_that_is_whole_but_unreadable_stops_the_member(tmp_path
     ask = raft._machine._fetch_asked
     assert ask is not None
     reply = FetchReply(3, 2, 20, snapshot=SnapshotId(20, 2))
-    raft._guarded(lambda: raft._heard(2, ask, reply))
+    raft._heard(2, ask, reply)
     await member.settle()
     assert [type(each) for each in member.failures] == [UnsupportedLevel]
     await raft.close()
