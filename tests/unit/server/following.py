@@ -13,8 +13,8 @@ from penstock.model.config.node import NodeConfig
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
 from penstock.net.peer import PeerLost
-from penstock.platform.clock import SystemClock
-from penstock.platform.workers import ThreadWorkers
+from penstock.platform.clock import Clock, SystemClock
+from penstock.platform.workers import ThreadWorkers, Workers
 from penstock.protocol.generated.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -47,12 +47,12 @@ TOPIC_ID = b"t" * 16
 class Host:
     """A node's logs, and the partitions over them."""
 
-    def __init__(self, path: Path, node_id: NodeId) -> None:
+    def __init__(self, path: Path, node_id: NodeId, workers: Workers | None = None) -> None:
         self.node_id = node_id
         directories = [f"{path}/one", f"{path}/two"]
         self.store = LogStore(directories, node_id=node_id, cluster_id="cluster")
         self.store.open()
-        self.workers = ThreadWorkers()
+        self.workers = ThreadWorkers() if workers is None else workers
         self.commits = GroupCommit(self.workers, self.store.sync_failed)
         self.partitions: dict[int, Partition] = {}
 
@@ -77,14 +77,13 @@ class Host:
     async def close(self) -> None:
         await self.commits.drain()
         self.store.close(clean=False)  # nobody comes back to it: spare the syncs
-        self.workers.close()
 
 
 class Leader(Host):
     """Answers fetches as a leader does, from its logs."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, LEADER)
+    def __init__(self, path: Path, workers: Workers | None = None) -> None:
+        super().__init__(path, LEADER, workers)
         self.asked: list[Message] = []
         self.purposes: dict[str, None] = {}
         self.sessions = FetchSessions(10, iter(range(1, 1000)).__next__)
@@ -101,6 +100,10 @@ class Leader(Host):
         partition = self.partitions.get(index) or self.open(index, **config)
         partition.lead(epoch, (LEADER,), (LEADER, FOLLOWER))
         return partition
+
+    async def close(self) -> None:
+        await super().close()
+        self.workers.close()
 
     # -- as the follower's neighbours ---------------------------------------------------------
 
@@ -128,20 +131,26 @@ class Leader(Host):
             return FetchResponse(error_code=plan)
         loop, hung_up = asyncio.get_running_loop(), self._hung_up
         until = loop.time() + min(self.wait_seconds_max, request.max_wait_ms / 1000)
-        while not (response := self._read(plan)).responses and loop.time() < until:
+        while True:
+            response, urgent = self._read(plan)
+            if urgent or loop.time() >= until:
+                break
             await asyncio.sleep(0.002)
             if hung_up != self._hung_up:
                 raise PeerLost("hung up")
         return response
 
-    def _read(self, plan: FetchPlan) -> FetchResponse:
+    def _read(self, plan: FetchPlan) -> tuple[FetchResponse, bool]:
+        """An answer, and whether it says anything that is worth waiting no longer."""
         response = FetchResponse(session_id=plan.session_id)
+        urgent = False
         for wanted in plan.wanted:
             answer = self._read_one(wanted)
             self.spoil(answer)
             news = (answer.high_watermark, answer.log_start_offset)
             known = (wanted.high_watermark, wanted.log_start)
             silent = not (answer.records or answer.error_code or answer.diverging_epoch)
+            urgent |= not silent or (plan.session is not None and news != known)
             if plan.incremental and news == known and silent:
                 continue
             wanted.high_watermark, wanted.log_start = news
@@ -149,7 +158,7 @@ class Leader(Host):
             response.responses.append(
                 FetchableTopicResponse(topic_id=wanted.key[0], partitions=[answer])
             )
-        return response
+        return response, urgent
 
     def _read_one(self, wanted: Wanted) -> PartitionData:
         index = wanted.key[1]
@@ -201,8 +210,10 @@ class Leader(Host):
 class Follower(Host):
     """Copies from a Leader."""
 
-    def __init__(self, path: Path, leader: Leader, **settings: str) -> None:
-        super().__init__(path, FOLLOWER)
+    def __init__(
+        self, path: Path, leader: Leader, clock: Clock | None = None, **settings: str
+    ) -> None:
+        super().__init__(path, FOLLOWER, leader.workers)
         config = NodeConfig.of(
             settings_for_up(
                 str(path),
@@ -215,7 +226,7 @@ class Follower(Host):
             config=config,
             node_id=FOLLOWER,
             epoch=7,
-            clock=SystemClock(),
+            clock=SystemClock() if clock is None else clock,
             loop=asyncio.get_running_loop(),
             neighbours=leader,
             throttles=Throttles(config),

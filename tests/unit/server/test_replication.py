@@ -11,6 +11,7 @@ import pytest
 from penstock.metadata.configs import BROKER
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY
+from penstock.model.ids import Millis
 from penstock.protocol.generated.fetch import FetchRequest
 from penstock.protocol.generated.metadata_records import ConfigRecord
 from penstock.storage.log import Log
@@ -180,9 +181,9 @@ async def test_a_partition_that_is_left_is_forgotten_and_its_fetcher_ends(
 async def test_a_throttled_partition_that_is_behind_waits_and_others_do_not(
     leader: Leader, tmp_path: Path
 ) -> None:
+    clock = Clock()
     small = {"replica.fetch.max.bytes": "20000"}
-    follower = Follower(tmp_path / "follower", leader, **small)
-    clock = follower.broker.clock = Clock()
+    follower = Follower(tmp_path / "follower", leader, clock, **small)
     throttle = follower.broker.throttles.follower
     throttle.choose("t", ["1:2", "0:7"], 2)
     throttle.rate_max = 30_000
@@ -265,8 +266,8 @@ class Clock:
     def __init__(self) -> None:
         self.ms = 1_000_000
 
-    def monotonic(self) -> int:
-        return self.ms
+    def monotonic(self) -> Millis:
+        return Millis(self.ms)
 
-    def now(self) -> int:
-        return self.ms
+    def now(self) -> Millis:
+        return Millis(self.ms)
