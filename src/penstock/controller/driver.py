@@ -68,7 +68,8 @@ class ControllerDriver:
         self._decided: deque[tuple[int, Published]] = deque()
         """Images that become visible when the log is committed up to a given end."""
         self._subscribers: list[Subscriber] = []
-        self._check: asyncio.TimerHandle | None = None
+        self._check: asyncio.Handle | None = None
+        self._hearing_out = False
         self._chores = Chores(machine.settings, self._do_chore)
         self.active = False
         """Whether this is the controller that decides."""
@@ -88,9 +89,7 @@ class ControllerDriver:
             self._first = None
 
     def _on_leadership(self, leads: bool) -> None:
-        if self._check is not None:
-            self._check.cancel()
-            self._check = None
+        self._cancel_check()
         self._chores.stop()
         # What was decided and not committed may still be, by another leader's hand, or never.
         self._decided.clear()
@@ -121,8 +120,7 @@ class ControllerDriver:
     async def close(self) -> None:
         """Let what was decided be committed, then let go of the log."""
         self._closing = True
-        if self._check is not None:
-            self._check.cancel()
+        self._cancel_check()
         self._chores.stop()
         await self.raft.close()
 
@@ -237,27 +235,46 @@ class ControllerDriver:
 
     def _schedule_check(self) -> None:
         """Look at the other brokers again when the first of them could have fallen silent."""
-        others = [
-            broker.id
-            for broker in self._machine.image.cluster.brokers.values()
-            if not broker.fenced and broker.id != self.raft.node_id
-        ]
-        due = self._machine.sessions.next_check(others)
-        if self._check is not None:
-            self._check.cancel()
-            self._check = None
+        if self._hearing_out:
+            return
+        due = self._machine.sessions.next_check(self._others())
+        self._cancel_check()
         if due is not None:
             now = self._clock.monotonic()
             at = max(due, now)
             loop = asyncio.get_running_loop()
-            self._check = loop.call_later((at - now) / 1000, self._fence_silent, at)
+            self._check = loop.call_later((at - now) / 1000, self._look_for_silent, at)
 
-    def _fence_silent(self, due: int) -> None:
+    def _others(self) -> list[int]:
+        brokers = self._machine.image.cluster.brokers.values()
+        return [each.id for each in brokers if not each.fenced and each.id != self.raft.node_id]
+
+    def _cancel_check(self) -> None:
+        if self._check is not None:
+            self._check.cancel()
         self._check = None
+        self._hearing_out = False
+
+    def _look_for_silent(self, due: int) -> None:
         now = self._clock.monotonic()
+        sessions = self._machine.sessions
         if now - due > _LATE_MS_MAX:
             log.warning("this controller was held up for %d ms: it hears brokers out", now - due)
-            self._machine.sessions.excuse(now)
+            sessions.excuse(now)
+        if not sessions.stale(self._others(), now):
+            self._schedule_check()
+            return
+        # After a hold-up, however short, timers come before what waits in the sockets: that is
+        # read first, and then what was read is acted upon, before anybody is called silent.
+        self._hearing_out = True
+        loop = asyncio.get_running_loop()
+        self._check = loop.call_later(_HEARING_SECONDS, self._hear_out)
+
+    def _hear_out(self) -> None:
+        self._check = asyncio.get_running_loop().call_soon(self._fence_silent)
+
+    def _fence_silent(self) -> None:
+        self._cancel_check()
         decision = self._do_chore(fence_stale)
         if decision is not None:
             log.warning("fenced broker %d: not heard from for too long", decision.response)
@@ -280,6 +297,8 @@ class ControllerDriver:
 
 _LATE_MS_MAX = 1_000
 """A check that comes later than this says more about the controller than about the brokers."""
+
+_HEARING_SECONDS = 0.02
 
 _HEARD_FROM = frozenset({int(ApiKey.BROKER_REGISTRATION), int(ApiKey.BROKER_HEARTBEAT)})
 
