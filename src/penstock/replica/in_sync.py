@@ -257,11 +257,22 @@ class InSync:
             return None
         if not self._may_join(self.followers[node_id], high_watermark):
             return None
-        return self._propose(self.isr, (node_id,))
+        self._joining = (node_id,)
+        return self._propose((*self.isr, node_id))
 
-    def propose(self, high_watermark: int, leader_end: int, now: int) -> Proposal | None:
-        """The set without those who fell behind and with those who caught up; or as it is, if the
-        controller has yet to hear that an unclean leader has nothing left to recover."""
+    def candidates(self, high_watermark: int) -> list[int]:
+        """Who could join, if it is still there: its next fetch will show."""
+        if self.proposed is not None or len(self.isr) > len(self.followers):
+            return []
+        return [
+            node_id
+            for node_id, follower in self.followers.items()
+            if node_id not in self.isr and self._may_join(follower, high_watermark)
+        ]
+
+    def propose_leaving(self, leader_end: int, now: int) -> Proposal | None:
+        """The set without those who fell behind; or as it is, if the controller has yet to hear
+        that a leader which was elected unclean has nothing left to recover."""
         if self.proposed is not None:
             return None
         left = tuple(
@@ -269,16 +280,9 @@ class InSync:
             for each in self.isr
             if each == self._node_id or self._keeps_up(each, leader_end, now)
         )
-        joining = tuple(
-            node_id
-            for node_id, follower in self.followers.items()
-            if node_id not in self.isr
-            and self._keeps_up(node_id, leader_end, now)
-            and self._may_join(follower, high_watermark)
-        )
-        if left == self.isr and not joining and not self._recovering:
+        if left == self.isr and not self._recovering:
             return None
-        return self._propose(left, joining)
+        return self._propose(left)
 
     def answered(self, proposal: Proposal, answer: Decided | ErrorCode) -> bool:
         """What became of a proposal; True if it should be sent again."""
@@ -305,12 +309,11 @@ class InSync:
             follower
         )
 
-    def _propose(self, left: tuple[int, ...], joining: tuple[int, ...]) -> Proposal:
-        self._joining = joining
+    def _propose(self, isr: tuple[int, ...]) -> Proposal:
         self.proposed = Proposal(
             self.leader_epoch,
             self.partition_epoch,
-            tuple((each, self._broker_epoch(each)) for each in left + joining),
+            tuple((each, self._broker_epoch(each)) for each in isr),
         )
         return self.proposed
 

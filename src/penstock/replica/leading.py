@@ -36,13 +36,19 @@ def kept_up(partition: Partition, node_id: int, at: int) -> None:
 
 
 def review(partition: Partition, now: int) -> Proposal | None:
-    """Time has passed, or brokers came and went: an in-sync set to propose, or nothing."""
+    """Time has passed, or brokers came and went: an in-sync set to propose, or nothing.
+
+    Who could join now may have been quiet for long, and its last fetch tells nothing of whether it
+    is still there. So it is looked at again when it asks the next time, which is soon.
+    """
     in_sync = partition.in_sync
     if in_sync is None or partition.offline:
         return None
     partition.count_in_sync(now)
     partition.tell_start()  # which retention moves without a word
-    return in_sync.propose(partition.high_watermark, partition.log.end, now)
+    for node_id in in_sync.candidates(partition.high_watermark):
+        partition.wake_follower(node_id)
+    return in_sync.propose_leaving(partition.log.end, now)
 
 
 def answered(

@@ -580,6 +580,12 @@ class Partition:
         """Tell whoever waits for a follower when there is more in the log; one for each node."""
         self._followers[node_id] = waiter
 
+    def wake_follower(self, node_id: int) -> None:
+        """Let a follower ask again soon, though there is nothing new for it."""
+        follower = self._followers.get(node_id)
+        if follower is not None:
+            follower.marks_moved()
+
     def unpark_follower(self, node_id: int, waiter: FollowerWaiter) -> None:
         """Stop telling, unless another has taken the place since."""
         if self._followers.get(node_id) is waiter:

@@ -108,7 +108,8 @@ class FollowerReading(Reading):
         return super()._diverged(wanted, partition)
 
     def _read(self, wanted: Wanted, partition: Partition) -> PartitionData:
-        if wanted.key not in self._counted:
+        # Who is not in sync may have become able to join since its fetch came.
+        if wanted.key not in self._counted or self._replica_id not in partition.isr:
             error = self._count(wanted, partition)
             if error:
                 return self._failed(wanted, error)

@@ -137,14 +137,14 @@ def test_a_follower_at_the_end_keeps_up_however_long_nobody_writes() -> None:
     in_sync = machine()
     fetch(in_sync, ALICE, 100, 100)
     fetch(in_sync, BOB, 90, 100)
-    proposal = in_sync.propose(0, 100, 10 * LAG)
+    proposal = in_sync.propose_leaving(100, 10 * LAG)
     assert proposal == Proposal(5, 7, ((LEADER, 10), (ALICE, 20)))
 
 
 def test_who_was_never_heard_of_leaves_after_the_same_time() -> None:
     in_sync = machine(now=100)
-    assert in_sync.propose(0, 0, 100 + LAG) is None
-    proposal = in_sync.propose(0, 0, 101 + LAG)
+    assert in_sync.propose_leaving(0, 100 + LAG) is None
+    proposal = in_sync.propose_leaving(0, 101 + LAG)
     assert proposal is not None and proposal.isr == ((LEADER, 10),)
 
 
@@ -209,7 +209,17 @@ def test_one_proposal_at_a_time() -> None:
     fetch(in_sync, BOB, 100, 100)
     assert in_sync.propose_joining(ALICE, 0) is not None
     assert in_sync.propose_joining(BOB, 0) is None
-    assert in_sync.propose(0, 200, 10 * LAG) is None
+    assert in_sync.propose_leaving(200, 10 * LAG) is None
+
+
+def test_who_could_join_is_known_without_a_fetch() -> None:
+    in_sync = machine((LEADER, ALICE))
+    assert in_sync.candidates(0) == []
+    fetch(in_sync, BOB, 100, 100)
+    assert in_sync.candidates(101) == []
+    assert in_sync.candidates(100) == [BOB]
+    in_sync.propose_joining(BOB, 100)
+    assert in_sync.candidates(100) == []
 
 
 # -- what the controller says -----------------------------------------------------------------
@@ -235,7 +245,7 @@ def test_who_is_proposed_to_leave_counts_until_it_has_left() -> None:
     in_sync = machine()
     fetch(in_sync, ALICE, 100, 100)
     fetch(in_sync, BOB, 80, 100)
-    proposal = in_sync.propose(0, 100, 2 * LAG)
+    proposal = in_sync.propose_leaving(100, 2 * LAG)
     assert proposal is not None
     assert in_sync.end_of_all(100, 2 * LAG) == 80
     assert not in_sync.answered(proposal, Decided(5, 8, (LEADER, ALICE)))
@@ -296,10 +306,10 @@ def test_metadata_that_adds_a_replica_keeps_what_is_known_of_the_others() -> Non
 
 def test_an_unclean_leader_says_that_it_has_recovered() -> None:
     in_sync = machine((LEADER,), recovering=True)
-    proposal = in_sync.propose(0, 0, 0)
+    proposal = in_sync.propose_leaving(0, 0)
     assert proposal == Proposal(5, 7, ((LEADER, 10),))
     assert not in_sync.answered(proposal, Decided(5, 8, (LEADER,)))
-    assert in_sync.propose(0, 0, 0) is None
+    assert in_sync.propose_leaving(0, 0) is None
 
 
 def test_the_low_watermark_is_that_of_replicas_that_live() -> None:
@@ -352,7 +362,7 @@ class World:
         elif kind == "wait":
             self.now += what
         elif kind == "review":
-            proposal = in_sync.propose(self.watermark, self.end, self.now)
+            proposal = in_sync.propose_leaving(self.end, self.now)
         elif kind == "metadata" and self.truth.partition_epoch > in_sync.partition_epoch:
             in_sync.follow_metadata(self.truth.partition_epoch, self.truth.isr, ALL, False)
         elif kind == "answer" and self.sent is not None:

@@ -24,10 +24,12 @@ from penstock.replica.partition import Partition
 from tests.unit.server.asking import batch
 from tests.unit.server.leading_scene import (
     EPOCH,
+    FETCH,
     FOLLOWER,
     LONG_MS,
     OWN,
     SOON,
+    VERSION,
     Scene,
     leading_node,
 )
@@ -79,16 +81,37 @@ async def test_many_proposals_travel_together(scene: Scene) -> None:
     assert len(scene.decider.asked) == 1
 
 
+@pytest.mark.parametrize("waits", [True, False])
 async def test_a_broker_that_is_unfenced_joins_though_its_partitions_are_quiet(
-    scene: Scene,
+    scene: Scene, waits: bool
 ) -> None:
     scene.know(FOLLOWER, fenced=True)
     partition = scene.lead((OWN,))
-    await scene.fetch(0, session_epoch=0)
-    assert not scene.decider.asked
+    opened = await scene.asker.ask(scene.request(0, session_epoch=0), VERSION)
+    again = scene.request(
+        session_id=opened.session_id, session_epoch=1, max_wait_ms=LONG_MS if waits else 0
+    )
+    scene.asker.send(again, VERSION)
+    if waits:
+        await scene.parked()
+    else:
+        await scene.asker.receive(FETCH, VERSION)
     scene.know(FOLLOWER)
     scene.broker.isr_changes._review()
+    if not waits:
+        again = scene.request(session_id=opened.session_id, session_epoch=2)
+        await scene.asker.ask(again, VERSION)
     await joined(scene, partition)
+
+
+async def test_a_broker_that_does_not_ask_any_more_does_not_join(scene: Scene) -> None:
+    partition = scene.lead((OWN, FOLLOWER))
+    await scene.fetch(0, session_epoch=0)
+    # The controller takes it out: its disk failed, though it is up.
+    partition.lead(1, (OWN,), (OWN, FOLLOWER), partition_epoch=11)
+    scene.broker.isr_changes._review()
+    await asyncio.sleep(0.1)
+    assert not scene.decider.asked and partition.isr == (OWN,)
 
 
 async def test_a_leader_elected_unclean_says_that_it_has_recovered(scene: Scene) -> None:
