@@ -59,7 +59,9 @@ def try_one(world: str, seed: int) -> tuple[int, str]:
     try:
         WORLDS[world](seed, None)
     except BROKEN as problem:
-        return seed, str(problem) or repr(problem)
+        return seed, str(problem)
+    except Exception as problem:  # noqa: BLE001 - told with its seed, and the others go on
+        return seed, repr(problem)
     return seed, ""
 
 

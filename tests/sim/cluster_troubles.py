@@ -15,7 +15,7 @@ Trouble = Callable[[Cluster, Machine], bool]
 def is_whole(cluster: Cluster) -> bool:
     """Whether every replica of everything is up and in sync: only then may one of them forget."""
     machines = cluster.machines.values()
-    if not all(machine.ready and not machine.paused for machine in machines):
+    if not all(machine.ready and not machine.paused and machine.platter.well for machine in machines):
         return False
     images = [machine.node.broker.image for machine in machines if machine.node is not None]
     newest = max(images, key=lambda image: image.offset)
@@ -197,13 +197,34 @@ def fill_disk(cluster: Cluster, machine: Machine) -> bool:
     return True
 
 
+def die_while_writing(cluster: Cluster, machine: Machine) -> bool:
+    """It dies at one of its next writes or syncs, which is not done."""
+    if not machine.up or machine.platter.fuse or not may_die(cluster, machine):
+        return False
+
+    def die() -> bool:
+        if not may_die(cluster, machine):
+            return False
+        power = is_whole(cluster)
+        cluster.tell(f"node {machine.node_id} dies while it writes{', of no power' * power}")
+        if power:
+            cluster.forgetful = machine.node_id
+        machine.kill(power=power)
+        return True
+
+    machine.platter.fuse = cluster.dice.randint(1, 60)
+    machine.platter.on_fuse = die
+    return True
+
+
 def mend(cluster: Cluster, machine: Machine) -> None:
     """Everything about a machine is well again; it starts if it is down."""
     machine.resume()
     machine.workers.slow_ms = 0
-    machine.platter.broken = False
-    machine.platter.capacity = 1 << 40
+    machine.platter.mend()
     cluster.network.slow.clear()
+    if machine.up and machine.has_lost_a_directory:
+        machine.kill(power=False)  # only a start takes a directory back
     if not machine.up:
         machine.boot()
 
@@ -224,6 +245,9 @@ WEIGHTS: dict[Trouble, int] = {
     slow_link: 1,
     slow_disk: 1,
     skew_clock: 1,
+    die_while_writing: 4,
+    break_disk: 1,
+    fill_disk: 1,
 }
 
 

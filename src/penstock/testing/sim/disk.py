@@ -85,16 +85,35 @@ class Folder:
         return found
 
 
+ROOM = 1 << 40
+"""Bytes on a disk that is never full."""
+
+
 class Platter:
     """What a machine keeps on its disk, from one life of its process to the next."""
 
-    def __init__(self, dice: random.Random, capacity: int = 1 << 40) -> None:
+    def __init__(self, dice: random.Random) -> None:
         self.root = Folder()
-        self.capacity = capacity
+        self.capacity = ROOM
         self.used = 0
         self.broken = False
         """Every write and every sync fails from now on."""
+        self.fuse = 0
+        """After how many writes and syncs the machine dies; 0: never."""
+        self.on_fuse: Callable[[], bool] = lambda: False
+        """Lets the machine die, and says whether it did."""
         self._dice = dice
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is wrong with it, nor will be."""
+        return not self.broken and not self.fuse and self.capacity == ROOM
+
+    def mend(self) -> None:
+        """Make it as good as new, with all that it holds."""
+        self.broken = False
+        self.fuse = 0
+        self.capacity = ROOM
 
     def power_cut(self) -> None:
         """Only what is durable is sure to remain."""
@@ -105,7 +124,7 @@ class Platter:
         """A new, empty disk."""
         self.root = Folder()
         self.used = 0
-        self.broken = False
+        self.mend()
 
     # -- finding ------------------------------------------------------------------------------
 
@@ -141,6 +160,11 @@ class Platter:
         return found
 
     def check_writable(self, more: int, path: str) -> None:
+        """Before each write, with the bytes that it adds, and before each sync."""
+        if self.fuse:
+            self.fuse -= 1
+            if not self.fuse and self.on_fuse():
+                raise OSError(errno.EIO, "the machine died", path)
         if self.broken:
             raise OSError(errno.EIO, "the disk is broken", path)
         if more > 0 and self.used + more > self.capacity:

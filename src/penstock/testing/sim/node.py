@@ -114,6 +114,13 @@ class Machine:
     def paused(self) -> bool:
         return self.process is not None and self.process.paused
 
+    @property
+    def has_lost_a_directory(self) -> bool:
+        """Whether the disk failed under the running node."""
+        if self.node is None or not self.started:
+            return False
+        return any(not each.online for each in self.node.broker.store.directories)
+
     # -- life ---------------------------------------------------------------------------------
 
     def format(self, cluster_id: str) -> None:
@@ -161,6 +168,7 @@ class Machine:
         assert process is not None, f"{self.host} is down"
         process.kill()
         self.disk.alive = False
+        self.platter.fuse = 0
         self.network.bury(process, power=power)
         if power:
             self.platter.power_cut()

@@ -107,6 +107,8 @@ class Promises:
             raise Violation(f"nodes {before} and {node_id} lead the metadata in epoch {epoch}")
 
     def _look_at(self, machine: Machine, key: Key, partition: Partition) -> None:
+        if partition.offline:
+            return
         log = partition.log
         if partition.high_watermark > log.end:
             raise Violation(
