@@ -55,7 +55,7 @@ class Changes(Leadership):
         known = self.voters.by_id.get(self.node)
         if self.voters.kraft_version < DYNAMIC_FROM or known is None:
             return None
-        moved = bool(self.endpoints) and known != self.own_voter
+        moved = bool(self.endpoints) and not known.is_like(self.own_voter)
         if self.voters_at >= 0 and not moved:
             return None
         return self.voters.with_voter(self.own_voter) if moved else self.voters
@@ -175,7 +175,9 @@ class Changes(Leadership):
             # There is no place in the log for it yet; `upgrade` will make one.
             self.told[voter.id] = voter
             return done, []
-        return done, [] if known == voter else [AppendVoters(self.voters.with_voter(voter))]
+        if known.is_like(voter):
+            return done, []
+        return done, [AppendVoters(self.voters.with_voter(voter))]
 
     # -- from static to dynamic -------------------------------------------------------------------
 

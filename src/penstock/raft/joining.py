@@ -42,7 +42,9 @@ class Joining(Following):
         known = self.voters.by_id.get(self.node)
         if self.is_voter:
             # The leader of a static quorum has no log to remember it from: each one is told once.
-            current = known == self.own_voter if dynamic else self._introduced
+            current = self._introduced
+            if dynamic:
+                current = known is not None and known.is_like(self.own_voter)
             return None if current else UpdateVoter(self.epoch, self.own_voter)
         if not (dynamic and self.joins):
             return None

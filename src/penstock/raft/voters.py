@@ -25,6 +25,20 @@ class Voter(NamedTuple):
     kraft_versions: LevelRange = SUPPORTED[KRAFT_VERSION]
     """What it can work with; those who are configured are taken at this release's word."""
 
+    def is_like(self, other: Voter) -> bool:
+        """Whether both say the same of one voter: a leader of another make may have turned its
+        addresses round."""
+        same = (self.id, self.directory, self.kraft_versions) == (
+            other.id,
+            other.directory,
+            other.kraft_versions,
+        )
+        return same and self._addresses == other._addresses
+
+    @property
+    def _addresses(self) -> set[tuple[str, str, int]]:
+        return {(each.name.upper(), each.host, each.port) for each in self.endpoints}
+
 
 class Voters(NamedTuple):
     """The voters, and the version of the quorum's own protocol."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.metadata.cluster import Endpoint
 from penstock.metadata.levels import LevelRange
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
@@ -269,3 +270,11 @@ def test_a_reply_without_an_error_says_who_leads() -> None:
     reply, effects = raft.on_change(UpdateVoter(raft.epoch, named(2, port=1)), 7, NOW)
     assert reply == ChangeReply(raft.epoch, 1)
     assert effects == [AppendVoters(dynamic(1, 2, 3).with_voter(named(2, port=1)))]
+
+
+def test_a_voter_whose_addresses_were_only_turned_round_has_not_moved() -> None:
+    one, other = Endpoint("ONE", "host2", 1, 0), Endpoint("other", "host2", 2, 0)
+    raft = leader(dynamic(1, 2, 3).with_voter(named(2)._replace(endpoints=(one, other))))
+    turned = named(2)._replace(endpoints=(other._replace(name="OTHER"), one))
+    reply, effects = raft.on_change(UpdateVoter(raft.epoch, turned), 7, NOW)
+    assert reply is not None and (reply.error, effects) == (NONE, [])
