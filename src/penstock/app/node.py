@@ -9,6 +9,7 @@ broker hands over, then the reverse; the marker of a clean shutdown is the last 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 
@@ -24,7 +25,7 @@ from penstock.metadata.levels import SUPPORTED
 from penstock.model.config.endpoints import Listener as ListenerConfig
 from penstock.model.config.node import NodeConfig
 from penstock.model.config.topics import topic_defaults
-from penstock.model.ids import uuid_text
+from penstock.model.ids import TopicPartition, uuid_text
 from penstock.net.network import Network, TcpNetwork
 from penstock.platform.chance import Chance, SystemChance
 from penstock.platform.clock import Clock, SystemClock
@@ -36,7 +37,7 @@ from penstock.server.broker import Broker
 from penstock.server.channel import ControllerChannel
 from penstock.storage.flush import GroupCommit
 from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import read_meta
+from penstock.storage.log_directory import LogDirectory, read_meta
 from penstock.storage.store import LogStore
 
 __all__ = ["CannotStart", "Node"]
@@ -211,7 +212,7 @@ class Node:
         )
         broker.local_controller = quorum.controller
         broker.quorum = quorum.service
-        store.on_offline = broker.on_directory_offline
+        store.on_offline = self._on_offline
         store.gives_way = broker.gives_way
         quorum.controller.subscribe(broker.on_image)
         self._listeners.answer_with(broker)
@@ -311,7 +312,15 @@ class Node:
         if self._leaving is not None:
             self._leaving.cancel()
 
+    def _on_offline(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+        """Without any directory a broker would only be in the way of those who can serve."""
+        self.broker.on_directory_offline(directory, partitions)
+        if not any(each.online for each in self.broker.store.directories):
+            self._fail(OSError(errno.EIO, f"no log directory works any more: {directory.error}"))
+
     def _fail(self, problem: BaseException) -> None:
+        if self.failure is not None:
+            return
         log.critical("the node stops: %s", problem)
         self.failure = problem
         self._on_failure()

@@ -290,8 +290,13 @@ class ControllerDriver:
             chance=self._chance,
             next_offset=self.raft.next_offset,
         )
-        if decision is not None:
+        if decision is None:
+            return None
+        try:
             self._enact(decision)
+        except NotLeader as problem:
+            log.info("left to the next controller: %s", problem)  # the log failed at this moment
+            return None
         return decision
 
 

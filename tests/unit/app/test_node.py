@@ -266,3 +266,18 @@ async def test_after_a_crash_a_start_that_finds_no_quorum_does_not_pass_for_a_cl
     await node.stop()
     async with running_node(tmp_path) as node:
         assert node.broker.store.clean_broker_epoch in (None, -1)
+
+
+async def test_a_node_whose_last_directory_failed_stops(tmp_path: Path) -> None:
+    told: list[str] = []
+    settings = settings_for_up(str(tmp_path), "127.0.0.1", 0, two_directories(tmp_path))
+    node = Node(NodeConfig.of(settings), lambda: told.append("stop"))
+    await node.start()
+    store = node.broker.store
+    store.fail_directory(store.directories[1], OSError(errno.EIO, "a broken disk"))
+    assert not told, "the other one still works"
+    store.fail_directory(store.directories[0], OSError(errno.EIO, "another one"))
+    assert told == ["stop"]
+    assert not node.sound
+    assert "no log directory works any more" in str(node.failure)
+    await node.stop(clean=node.sound)
