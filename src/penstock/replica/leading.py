@@ -47,7 +47,7 @@ def review(partition: Partition, now: int) -> Proposal | None:
     partition.count_in_sync(now)
     partition.tell_start()  # which retention moves without a word
     for node_id in in_sync.candidates(partition.high_watermark):
-        partition.wake_follower(node_id)
+        partition.audience.wake(node_id)
     return in_sync.propose_leaving(partition.log.end, now)
 
 

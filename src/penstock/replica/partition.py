@@ -29,7 +29,7 @@ from penstock.replica.outcomes import Readable as Readable
 from penstock.replica.outcomes import Refused as Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Guard, Guards, Unverified
 from penstock.replica.waiting import BYTES_UNCOUNTED as BYTES_UNCOUNTED
-from penstock.replica.waiting import FollowerWaiter, SyncQueue, Waiter, Waits
+from penstock.replica.waiting import Audience, SyncQueue, Waits
 from penstock.storage.aborted import aborted_in, end_of_slice
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
@@ -48,14 +48,13 @@ class Partition:
 
     __slots__ = (
         "_by_head",
-        "_followers",
         "_peers",
         "_reign",
         "_replicated",
         "_rules",
         "_start_told",
         "_sync_queue",
-        "_waiters",
+        "audience",
         "guards",
         "in_sync",
         "index",
@@ -111,8 +110,7 @@ class Partition:
         self._peers = Peers() if peers is None else peers
         self._sync_queue = syncs
         log.producers.advance_high_watermark(log.high_watermark)
-        self._waiters: dict[Waiter, None] = {}  # in the order in which they came
-        self._followers: dict[int, FollowerWaiter] = {}  # by node
+        self.audience = Audience()
         self.waits = Waits()
         self.guards = Guards()
         self._follow_config(log.config)
@@ -257,8 +255,7 @@ class Partition:
 
     def release_readers(self) -> None:
         """Those who wait for more to read look once more, and answer with what they find."""
-        for waiter in [*self._waiters, *self._followers.values()]:
-            waiter.progress(0)
+        self.audience.tell_all(0)
 
     def go_offline(self) -> None:
         """The directory failed: nothing is read or written here any more."""
@@ -351,9 +348,8 @@ class Partition:
         else:
             self.synced = end
         self._advance(len(records))
-        if self._followers:
-            for follower in list(self._followers.values()):
-                follower.progress(len(records))
+        if self.audience.followers:
+            self.audience.tell_followers(len(records))
         return _new(Appended, (base, end, append_time, log.start))
 
     def append_own(self, batch: bytearray, now: int) -> Appended | Refused:
@@ -431,7 +427,7 @@ class Partition:
         """Let followers know where the log begins, if that has changed."""
         if self._start_told != self.log.start:
             self._start_told = self.log.start
-            self._tell_marks()
+            self.audience.tell_marks()
 
     # -- the high watermark -----------------------------------------------------------------
 
@@ -492,15 +488,11 @@ class Partition:
             size = BYTES_UNCOUNTED  # a small marker makes all of its transaction readable
         if self.waits.commits:
             self.waits.release_commits(high)
-        if self._waiters:
-            for waiter in list(self._waiters):
-                waiter.progress(size)
-        if self._followers:
-            self._tell_marks()
-
-    def _tell_marks(self) -> None:
-        for follower in list(self._followers.values()):
-            follower.marks_moved()
+        audience = self.audience
+        if audience.readers:
+            audience.tell_readers(size)
+        if audience.followers:
+            audience.tell_marks()
 
     @property
     def last_stable(self) -> int:
@@ -567,26 +559,3 @@ class Partition:
         except OSError:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return Readable(found, high, stable, start)
-
-    def park(self, waiter: Waiter) -> None:
-        """Tell `waiter` when more is committed, until it is removed."""
-        self._waiters[waiter] = None
-
-    def unpark(self, waiter: Waiter) -> None:
-        """Stop telling."""
-        self._waiters.pop(waiter, None)
-
-    def park_follower(self, node_id: int, waiter: FollowerWaiter) -> None:
-        """Tell whoever waits for a follower when there is more in the log; one for each node."""
-        self._followers[node_id] = waiter
-
-    def wake_follower(self, node_id: int) -> None:
-        """Let a follower ask again soon, though there is nothing new for it."""
-        follower = self._followers.get(node_id)
-        if follower is not None:
-            follower.marks_moved()
-
-    def unpark_follower(self, node_id: int, waiter: FollowerWaiter) -> None:
-        """Stop telling, unless another has taken the place since."""
-        if self._followers.get(node_id) is waiter:
-            del self._followers[node_id]

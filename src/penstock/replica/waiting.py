@@ -76,6 +76,56 @@ class FollowerWaiter(Waiter, Protocol):
         """The watermark moved, or the beginning of the log."""
 
 
+class Audience:
+    """Those who are told what happens at a partition, in the order in which they came."""
+
+    __slots__ = ("followers", "readers")
+
+    def __init__(self) -> None:
+        self.readers: dict[Waiter, None] = {}
+        """Told when more is committed."""
+        self.followers: dict[int, FollowerWaiter] = {}
+        """Told when there is more in the log; one for each node."""
+
+    def park(self, reader: Waiter) -> None:
+        self.readers[reader] = None
+
+    def unpark(self, reader: Waiter) -> None:
+        self.readers.pop(reader, None)
+
+    def park_follower(self, node_id: int, follower: FollowerWaiter) -> None:
+        self.followers[node_id] = follower
+
+    def unpark_follower(self, node_id: int, follower: FollowerWaiter) -> None:
+        """Unless another has taken the place since."""
+        if self.followers.get(node_id) is follower:
+            del self.followers[node_id]
+
+    # Who is told may leave, so each round goes over a copy.
+
+    def tell_readers(self, size: int) -> None:
+        for reader in list(self.readers):
+            reader.progress(size)
+
+    def tell_followers(self, size: int) -> None:
+        for follower in list(self.followers.values()):
+            follower.progress(size)
+
+    def tell_all(self, size: int) -> None:
+        self.tell_readers(size)
+        self.tell_followers(size)
+
+    def tell_marks(self) -> None:
+        for follower in list(self.followers.values()):
+            follower.marks_moved()
+
+    def wake(self, node_id: int) -> None:
+        """Let a follower ask again soon, though there is nothing new for it."""
+        follower = self.followers.get(node_id)
+        if follower is not None:
+            follower.marks_moved()
+
+
 class SyncQueue(Protocol):
     """Makes appended batches durable, many at a time."""
 

@@ -75,9 +75,9 @@ class FollowerWatch:
         if seat is not None:
             if seat.partition is partition:
                 return
-            seat.partition.unpark_follower(self.node_id, seat)
+            seat.partition.audience.unpark_follower(self.node_id, seat)
         seat = self._seats[key] = Seat(self, key, partition)
-        partition.park_follower(self.node_id, seat)
+        partition.audience.park_follower(self.node_id, seat)
 
     def change(self, asked: Iterable[Key], forgotten: Iterable[Key]) -> None:
         """The follower has moved on in some partitions, and has done with others."""
@@ -91,11 +91,11 @@ class FollowerWatch:
         self.ready.pop(key, None)
         seat = self._seats.pop(key, None)
         if seat is not None:
-            seat.partition.unpark_follower(self.node_id, seat)
+            seat.partition.audience.unpark_follower(self.node_id, seat)
 
     def close(self) -> None:
         """The session is over."""
         for seat in self._seats.values():
-            seat.partition.unpark_follower(self.node_id, seat)
+            seat.partition.audience.unpark_follower(self.node_id, seat)
         self._seats.clear()
         self.ready.clear()

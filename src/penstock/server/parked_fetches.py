@@ -61,7 +61,7 @@ class ParkedFetch:
         """Let the partitions tell of progress; those that have to be told when it is over."""
         partitions = list(self._reading.partitions())
         for partition in partitions:
-            partition.park(self)
+            partition.audience.park(self)
         return partitions
 
     def progress(self, size: int) -> None:
@@ -91,7 +91,7 @@ class ParkedFetch:
     def _leave(self, _: asyncio.Future[FetchResponse]) -> None:
         self._timer.cancel()
         for partition in self._partitions:
-            partition.unpark(self)
+            partition.audience.unpark(self)
         broker = self._reading.broker
         broker.parked_fetches -= 1
         broker.parked_partitions -= len(self._partitions)

@@ -101,16 +101,16 @@ def test_the_watermark_never_goes_back_even_if_a_follower_does(
 def test_consumers_hear_of_commits_and_followers_of_appends(store: LogStore, syncs: Syncs) -> None:
     partition = led(store, syncs)
     consumer, follower = Waiting(), Waiting()
-    partition.park(consumer)
-    partition.park_follower(ALICE, follower)
+    partition.audience.park(consumer)
+    partition.audience.park_follower(ALICE, follower)
     data = batch(3)
     append(partition, data)
     assert (consumer.told, follower.told, follower.marks) == ([], [len(data)], 0)
     fetch(partition, ALICE, 3)
     fetch(partition, BOB, 3)
     assert (consumer.told, follower.told, follower.marks) == ([BYTES_UNCOUNTED], [len(data)], 1)
-    partition.unpark(consumer)
-    partition.unpark_follower(ALICE, follower)
+    partition.audience.unpark(consumer)
+    partition.audience.unpark_follower(ALICE, follower)
     append(partition, data)
     assert len(follower.told) == 1
 
@@ -228,7 +228,7 @@ async def test_deleting_waits_for_every_live_replica(store: LogStore, syncs: Syn
     for node_id in (ALICE, BOB):
         fetch(partition, node_id, 3)
     follower = Waiting()
-    partition.park_follower(ALICE, follower)
+    partition.audience.park_follower(ALICE, follower)
     partition.delete_to(2)
     assert follower.marks == 1 and leading.low_watermark(partition) == 0
     done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

@@ -200,7 +200,7 @@ async def test_readers_are_told_after_a_sync_to_count_for_themselves(
 ) -> None:
     partition = leading(store, syncs, flush_messages=1)
     waiter = Waiter()
-    partition.park(waiter)
+    partition.audience.park(waiter)
     append(partition, batch(3))
     assert waiter.told == []
     syncs.waiting[0][1].set_result(None)
@@ -243,7 +243,7 @@ async def test_stepping_down_releases_everyone(store: LogStore, syncs: Syncs) ->
     waiter = Waiter()
     append(partition, batch())
     partition.await_commit(1, future)
-    partition.park(waiter)
+    partition.audience.park(waiter)
     partition.step_down(1, 2)
     assert future.result() == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert waiter.told == [0]
@@ -252,9 +252,9 @@ async def test_stepping_down_releases_everyone(store: LogStore, syncs: Syncs) ->
 def test_waiters_are_told_of_bytes_until_they_leave(store: LogStore, syncs: Syncs) -> None:
     partition = leading(store, syncs)
     waiter = Waiter()
-    partition.park(waiter)
+    partition.audience.park(waiter)
     append(partition, batch(3))
-    partition.unpark(waiter)
+    partition.audience.unpark(waiter)
     append(partition, batch(3))
     assert waiter.told == [len(batch(3))]
 

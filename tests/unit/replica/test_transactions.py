@@ -290,7 +290,7 @@ def test_a_marker_releases_readers_who_wait_for_more_bytes_than_it_has(
 ) -> None:
     waiter = Waiter()
     begin(partition)
-    partition.park(waiter)
+    partition.audience.park(waiter)
     append(partition, 1)
     assert waiter.told == [len(batch(1))]
     end(partition)

@@ -114,7 +114,7 @@ async def test_a_client_that_goes_away_leaves_nothing_parked(
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     reader._writer.transport.abort()
     await parked(node, 0)
-    assert all(not each._waiters for each in broker_of(node).hosted.values())
+    assert all(not each.audience.readers for each in broker_of(node).hosted.values())
 
 
 async def test_no_more_fetches_park_than_the_limit_allows(node: Node, asker: Asker) -> None:
@@ -148,7 +148,7 @@ async def test_an_order_to_answer_is_heeded_even_by_one_who_is_about_to_look(
 ) -> None:
     reader.send(fetch(0, min_bytes=100, max_wait_ms=60_000), VERSION)
     await parked(node, 1)
-    (waiter,) = broker_of(node).hosted["t", 0]._waiters
+    (waiter,) = broker_of(node).hosted["t", 0].audience.readers
     waiter.progress(100)  # a hint of which nothing comes
     waiter.progress(0)
     async with asyncio.timeout(5):

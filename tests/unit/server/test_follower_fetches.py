@@ -284,8 +284,8 @@ async def test_a_quiet_follower_was_abreast_until_somebody_wrote(scene: Scene) -
 async def test_a_session_that_ends_leaves_nothing_behind(scene: Scene) -> None:
     partition = scene.lead((OWN, FOLLOWER))
     opened = await scene.asker.ask(scene.request(0, session_epoch=0), VERSION)
-    assert len(partition._followers) == 1
+    assert len(partition.audience.followers) == 1
     closing = scene.request(session_id=opened.session_id, session_epoch=-1)
     await scene.asker.ask(closing, VERSION)
     await scene.fetch(0)  # without a session
-    assert not partition._followers and len(scene.broker.fetch_sessions) == 0
+    assert not partition.audience.followers and len(scene.broker.fetch_sessions) == 0
