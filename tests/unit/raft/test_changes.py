@@ -31,8 +31,8 @@ from penstock.raft.messages import (
 from penstock.raft.roles import Role
 from penstock.raft.voters import Voter, Voters
 
+from .machines import LOW, T0, Log, asked, sent
 from .quorum import dynamic, named
-from .test_machine import LOW, T0, Log, asked, sent
 
 NOW = Millis(T0 + 1000)
 KNOWN = ProbeReply(LevelRange(0, 1))
