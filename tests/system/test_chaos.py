@@ -25,9 +25,7 @@ def test_faults_by_chance_lose_nothing_and_double_nothing(
 ) -> None:
     seed = int(os.environ.get("PENSTOCK_TEST_SEED", time.time_ns() % 1_000_000))
     print(f"PENSTOCK_TEST_SEED={seed} makes the same choices")
-    with Trio(tmp_path, target) as trio:
-        load = Load(trio, tmp_path / "load")
-        load.start()
+    with Trio(tmp_path, target) as trio, Load(trio, tmp_path / "load") as load:
         game = Game(trio, load, seed)
         game.play(SECONDS)
         history, wrong = judge(trio, load)

@@ -13,7 +13,6 @@ import pytest
 
 from tests.oracle.nodes import Node
 from tests.system.chaos import faults
-from tests.system.chaos.disks import Image
 from tests.system.chaos.faults import BEYOND_SESSION, Fault
 from tests.system.chaos.judge import judge
 from tests.system.chaos.load import PLAIN, Load
@@ -31,13 +30,10 @@ SILENCE_SECONDS_MAX = 20.0
 def game(target: type[Node], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Game]:
     """A cluster at work, on which nothing has been played yet."""
     where = tmp_path_factory.mktemp("trio")
-    with Trio(where, target) as trio:
-        load = Load(trio, where / "load")
-        load.start()
+    with Trio(where, target) as trio, Load(trio, where / "load") as load:
         playing = Game(trio, load, seed=6)
         playing.wait_progress(time.time_ns())
         yield playing
-        load.stop()
 
 
 def play(game: Game, fault: Fault, lasts_seconds: float = SHORT) -> None:
@@ -135,10 +131,8 @@ def test_what_was_promised_as_synced_outlives_a_power_loss_of_all_nodes_at_once(
     target: type[Node], tmp_path: Path
 ) -> None:
     """With flush.messages=1 an acknowledgement waits for the disks of all who are in sync."""
-    with Trio(tmp_path, target, {"log.flush.interval.messages": "1"}) as trio:
-        assert all(isinstance(disk, Image) for each in trio.members.values() for disk in each.disks)
-        load = Load(trio, tmp_path / "load")
-        load.start()
+    config = {"log.flush.interval.messages": "1"}
+    with Trio(tmp_path, target, config) as trio, Load(trio, tmp_path / "load") as load:
         game = Game(trio, load, seed=0)
         game.wait_progress(time.time_ns())
         time.sleep(SHORT)

@@ -44,9 +44,10 @@ def main() -> int:
 
 def play(minutes: float, seed: int, where: Path, target: str) -> tuple[bool, str]:
     """One whole game: whether something is wrong, and the page about it."""
-    with Trio(where, TARGETS[target]) as trio:
-        load = Load(trio, where / "load", pause=PAUSE_LONG_GAME)
-        load.start()
+    with (
+        Trio(where, TARGETS[target]) as trio,
+        Load(trio, where / "load", pause=PAUSE_LONG_GAME) as load,
+    ):
         began = time.monotonic()
         game = Game(trio, load, seed, lambda line: say(began, line))
         with Progress(began, game):

@@ -134,7 +134,7 @@ class Member(Reading):
 
 
 class Load:
-    """All of them together."""
+    """All of them together, at work as long as a `with` block lasts."""
 
     def __init__(self, trio: Trio, where: Path, *, pause: float = 0.1) -> None:
         where.mkdir(parents=True, exist_ok=True)
@@ -166,6 +166,13 @@ class Load:
 
     def of(self, topic: str) -> list[Place]:
         return [place for place in self.places if place.topic == topic]
+
+    def __enter__(self) -> Load:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         for sender in self.senders:
@@ -224,7 +231,7 @@ class Load:
             read_to_end(config, self.places, self._final, committed=committed)
 
     def stop(self) -> None:
-        """End everything at once, whatever is under way: for those who do not ask for more."""
+        """End everything at once, whatever is under way; nothing is left to do after `finish`."""
         self._done.set()
         self._supervisor.join()
         self.copiers.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -38,10 +39,9 @@ class Played:
         worst = 0
         for times in acknowledged.values():
             before = self.began
-            for at in times:
-                if self.began < at <= self.over:
-                    worst = max(worst, at - before)
-                    before = at
+            for at in times[bisect_right(times, self.began) : bisect_right(times, self.over)]:
+                worst = max(worst, at - before)
+                before = at
         return worst / _NS
 
 

@@ -79,11 +79,6 @@ class Member:
         self.where = where / self.name
         self.disks: list[Folder] = []
         self.node: Node = PenstockNode(self.where, port=self.port)
-        self.paused = False
-
-    @property
-    def up(self) -> bool:
-        return self.node.running and not self.paused
 
     def log_directories(self) -> list[Path]:
         return [disk.path / "logs" for disk in self.disks]
@@ -91,18 +86,15 @@ class Member:
     def kill(self) -> None:
         if self.node.running:
             self.node.kill()
-        self.paused = False
 
     def pause(self) -> None:
         assert self.node.process is not None
         self.node.process.send_signal(signal.SIGSTOP)
-        self.paused = True
 
     def resume(self) -> None:
         if self.node.running:
             assert self.node.process is not None
             self.node.process.send_signal(signal.SIGCONT)
-        self.paused = False
 
 
 class Trio:
