@@ -28,11 +28,29 @@ PATIENCE_SECONDS = 8.0
 """After which a client gives up, and its successor goes on."""
 
 
+def settings_of(seed: int) -> dict[str, str]:
+    """Clusters differ: some make snapshots all the time, some copy in small pieces."""
+    settings: dict[str, str] = {}
+    if seed % 3 == 1:
+        settings |= {
+            "metadata.log.max.record.bytes.between.snapshots": "1500",
+            "metadata.log.segment.ms": "1000",
+            "metadata.max.retention.bytes": "3000",
+        }
+    if seed % 3 == 2:
+        settings |= {
+            "replica.fetch.max.bytes": "150",
+            "replica.fetch.response.max.bytes": "400",
+            "num.replica.fetchers": "2",
+        }
+    return settings
+
+
 class Story:
     """One seed."""
 
     def __init__(self, seed: int, teller: Teller | None = None) -> None:
-        self.cluster = Cluster(seed, 3, teller=teller)
+        self.cluster = Cluster(seed, 3, settings_of(seed), teller, apart=seed % 5 == 4)
         self.promises = Promises()
         self.places = self.cluster.places("t", PARTITIONS)
         self.ending = False

@@ -15,7 +15,9 @@ Trouble = Callable[[Cluster, Machine], bool]
 def is_whole(cluster: Cluster) -> bool:
     """Whether every replica of everything is up and in sync: only then may one of them forget."""
     machines = cluster.machines.values()
-    if not all(machine.ready and not machine.paused and machine.platter.well for machine in machines):
+    if not all(
+        machine.ready and not machine.paused and machine.platter.well for machine in machines
+    ):
         return False
     images = [machine.node.broker.image for machine in machines if machine.node is not None]
     newest = max(images, key=lambda image: image.offset)
@@ -103,7 +105,12 @@ def pause(cluster: Cluster, machine: Machine) -> bool:
     cluster.tell(f"node {machine.node_id} stands still for {seconds} s")
     process = machine.process
     machine.pause()
-    cluster.loop.call_later(seconds, lambda: machine.process is process and machine.resume())
+
+    def wake() -> None:
+        if machine.process is process:
+            machine.resume()
+
+    cluster.loop.call_later(seconds, wake)
     return True
 
 

@@ -38,13 +38,13 @@ QUICK: dict[str, str] = {
     "request.timeout.ms": "3000",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
     "group.initial.rebalance.delay.ms": "0",
     "replica.high.watermark.checkpoint.interval.ms": "2000",
     "log.flush.offset.checkpoint.interval.ms": "3000",
 }
 """Settings of a cluster whose half minute is to be as full as another's half hour."""
+
+ROLES = "process.roles"
 
 Teller = Callable[[str], None]
 
@@ -58,7 +58,10 @@ class Cluster:
         nodes: int = 3,
         settings: Mapping[str, str] | None = None,
         teller: Teller | None = None,
+        *,
+        apart: bool = False,
     ) -> None:
+        """`apart` puts the controllers on machines of their own."""
         self.dice = random.Random(seed)
         self.loop = SimulatedLoop()
         self.network = SimulatedNetwork(self.loop, self.dice)
@@ -67,36 +70,36 @@ class Cluster:
         self.client_hosts: list[str] = []
         self.forgetful: int | None = None
         """The node that lost what it had not synced, until it has all of it again."""
-        self.machines = {number: self._machine(number, nodes, settings or {}) for number in range(1, nodes + 1)}
+        self.machines: dict[int, Machine] = {}
+        """By node id."""
+        brokers = range(1, nodes + 1)
+        voters = range(101, 101 + nodes) if apart else brokers
+        quorum = {
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(f"{each}@{_host(each)}:9093" for each in voters),
+        }
+        for number in dict.fromkeys((*voters, *brokers)):
+            roles = {"controller": number in voters, "broker": number in brokers}
+            self._add(number, roles, {**quorum, **_replicated(nodes), **(settings or {})})
 
-    def _machine(self, number: int, nodes: int, settings: Mapping[str, str]) -> Machine:
-        voters = ",".join(f"{each}@node-{each}:{CONTROLLER_PORT}" for each in range(1, nodes + 1))
-        replicas = str(min(3, nodes))
+    def _add(self, number: int, roles: Mapping[str, bool], settings: Mapping[str, str]) -> None:
+        listeners = []
+        if roles["broker"]:
+            listeners.append(f"PLAINTEXT://{_host(number)}:{BROKER_PORT}")
+        if roles["controller"]:
+            listeners.append(f"CONTROLLER://{_host(number)}:{CONTROLLER_PORT}")
+        own = {
+            "node.id": str(number),
+            "process.roles": ",".join(role for role, has in roles.items() if has),
+            "listeners": ",".join(listeners),
+            "log.dirs": "/data",
+        }
         machine = Machine(
-            number,
-            {
-                "process.roles": "broker,controller",
-                "node.id": str(number),
-                "listeners": f"PLAINTEXT://node-{number}:{BROKER_PORT},"
-                f"CONTROLLER://node-{number}:{CONTROLLER_PORT}",
-                "controller.listener.names": "CONTROLLER",
-                "controller.quorum.voters": voters,
-                "log.dirs": "/data",
-                **QUICK,
-                "default.replication.factor": replicas,
-                "offsets.topic.replication.factor": replicas,
-                "transaction.state.log.replication.factor": replicas,
-                "transaction.state.log.min.isr": str(min(2, nodes)),
-                "min.insync.replicas": str(min(2, nodes)),
-                **settings,
-            },
-            self.loop,
-            self.network,
-            self.dice,
+            number, _host(number), {**QUICK, **settings, **own}, self.loop, self.network, self.dice
         )
         machine.on_end = lambda why: self.tell(f"node {number} ended: {why}")
         self.format(machine)
-        return machine
+        self.machines[number] = machine
 
     def format(self, machine: Machine) -> None:
         """Make a new disk ready."""
@@ -111,7 +114,12 @@ class Cluster:
 
     @property
     def bootstrap(self) -> Sequence[Address]:
-        return [(machine.host, BROKER_PORT) for machine in self.machines.values()]
+        return [(machine.host, BROKER_PORT) for machine in self.brokers]
+
+    @property
+    def brokers(self) -> list[Machine]:
+        """The machines that clients talk to."""
+        return [each for each in self.machines.values() if "broker" in each.settings[ROLES]]
 
     def recorder(self, name: str) -> Recorder:
         """The notes of a new client; times are the simulation's."""
@@ -157,7 +165,9 @@ class Cluster:
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
-                    name=name, num_partitions=partitions, replication_factor=-1,
+                    name=name,
+                    num_partitions=partitions,
+                    replication_factor=-1,
                     configs=configs_wanted,
                 )
             ],
@@ -177,3 +187,19 @@ class Cluster:
 
     def places(self, topic: str, partitions: int) -> list[Place]:
         return [Place(topic, index) for index in range(partitions)]
+
+
+def _host(number: int) -> str:
+    return f"node-{number}"
+
+
+def _replicated(nodes: int) -> dict[str, str]:
+    """Three replicas, of which two must be in sync, as far as there are so many nodes."""
+    replicas, in_sync = str(min(3, nodes)), str(min(2, nodes))
+    return {
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+    }

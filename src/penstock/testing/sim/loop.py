@@ -57,14 +57,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # -- running ------------------------------------------------------------------------------
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., Any],
@@ -112,7 +112,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         raise RuntimeError("a simulation has one thread")
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # noqa: ARG002
+    def run_in_executor(  # type: ignore[override]
+        self,
+        executor: Any,  # noqa: ARG002
+        func: Callable[..., Any],
+        *args: Any,
+    ) -> asyncio.Future[Any]:
         """What would go to a thread is done at once."""
         done = self.create_future()
         try:

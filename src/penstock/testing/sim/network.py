@@ -128,9 +128,7 @@ class SimulatedNetwork:
         caller = CURRENT.get()
         assert caller is not None, "only a process can connect"
         while True:
-            await asyncio.sleep(
-                self.delay(caller.host, host) + self.delay(host, caller.host)
-            )
+            await asyncio.sleep(self.delay(caller.host, host) + self.delay(host, caller.host))
             if not self.is_cut(caller.host, host) and not self.is_cut(host, caller.host):
                 if (host, port) in self._listening:
                     break

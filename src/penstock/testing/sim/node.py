@@ -77,13 +77,14 @@ class Machine:
     def __init__(
         self,
         node_id: int,
+        host: str,
         settings: Mapping[str, str],
         loop: SimulatedLoop,
         network: SimulatedNetwork,
         dice: random.Random,
     ) -> None:
         self.node_id = node_id
-        self.host = f"node-{node_id}"
+        self.host = host
         self.settings = dict(settings)
         self.network = network
         self.platter = Platter(dice)

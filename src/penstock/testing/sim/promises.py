@@ -55,7 +55,9 @@ class Truth:
         found = Batch(base + head.last_offset_delta + 1, head.leader_epoch, head.crc)
         before = self._batches.setdefault(base, found)
         if before != found:
-            raise Violation(f"{self.name}: {who} has {found} at {base}, where {before} is committed")
+            raise Violation(
+                f"{self.name}: {who} has {found} at {base}, where {before} is committed"
+            )
 
 
 class _Seen:

@@ -68,9 +68,7 @@ async def produce(
                 name=place.topic,
                 topic_id=led.topic_id,
                 partition_data=[
-                    PartitionProduceData(
-                        index=place.partition, records=memoryview(builder.build())
-                    )
+                    PartitionProduceData(index=place.partition, records=memoryview(builder.build()))
                 ],
             )
         ],
@@ -120,7 +118,7 @@ class Producer:
         self._count = 0
 
     async def run(self, seconds_max: float) -> bool:
-        """Produce; False if a batch's fate is unknown after `seconds_max`, and this one must end."""
+        """Produce; False if a batch's fate is unknown after `seconds_max`: then this one ends."""
         self._loop = asyncio.get_running_loop()  # type: ignore[assignment]
         identity = ANONYMOUS
         if self._acks == ALL:
@@ -149,9 +147,7 @@ class Producer:
         ]
         sequence = self._sequence if self._acks == ALL else NO_SEQUENCE
         while True:
-            answer = await produce(
-                self._talk, self.place, identity, sequence, values, self._acks
-            )
+            answer = await produce(self._talk, self.place, identity, sequence, values, self._acks)
             if not answer.error:
                 break
             if answer.error in NEVER:
@@ -192,9 +188,7 @@ async def initialise(talk: Talk, deadline: float) -> Identity | None:
     loop: SimulatedLoop = asyncio.get_running_loop()  # type: ignore[assignment]
     while loop.now < deadline:
         try:
-            answer = await talk.ask(
-                talk.any_broker(), InitProducerIdRequest(transactional_id=None)
-            )
+            answer = await talk.ask(talk.any_broker(), InitProducerIdRequest(transactional_id=None))
         except PeerLost:
             await talk.pause()
             continue

@@ -29,9 +29,7 @@ BYTES_MAX = 1 << 20
 class Reader:
     """Reads a partition from its beginning on, everything or committed transactions only."""
 
-    def __init__(
-        self, talk: Talk, place: Place, recorder: Recorder, *, committed: bool
-    ) -> None:
+    def __init__(self, talk: Talk, place: Place, recorder: Recorder, *, committed: bool) -> None:
         self.place = place
         self.position = 0
         self.stopping = False
