@@ -418,11 +418,14 @@ class RaftDriver:
             self._step(effects)
 
     def _meet_voters(self) -> None:
-        """Where the log names the voters, it says where they listen."""
+        """Where the log names the voters, it says where they listen: on the listener that this
+        node uses too, if they have it."""
+        own = [each.name for each in self._machine.endpoints[:1]]
         for voter in self.voters.by_id.values():
             if voter.endpoints and voter.id != self.node_id:
-                first = voter.endpoints[0]
-                self._peers.learn(voter.id, (first.host, first.port))
+                named = [each for each in voter.endpoints if each.name in own]
+                best = (named or voter.endpoints)[0]
+                self._peers.learn(voter.id, (best.host, best.port))
 
     def _plan(self) -> None:
         if self._alarm is not None:
