@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from penstock.app.node import Node
 from penstock.model.errors import ErrorCode
 from penstock.net.connection import CloseConnection, Connection
 from penstock.protocol.registry import API
@@ -48,5 +49,13 @@ async def test_random_requests_are_answered_or_refused(tmp_path: Path, seed: int
             except CloseConnection:
                 closed += 1
         assert 0 < closed < REQUESTS
+        async with asyncio.timeout(10):
+            while not _takes_part(node):  # somebody may have unregistered it: it registers anew
+                await asyncio.sleep(0.01)
         await asker.create("still-alive")
         assert (await asker.produce("still-alive", batch())).error_code == ErrorCode.NONE
+
+
+def _takes_part(node: Node) -> bool:
+    registered = node.broker.image.cluster.brokers.get(node.broker.node_id)
+    return registered is not None and registered.active
