@@ -12,8 +12,9 @@ COMPILE := $(BIN)/python -m compileall -q src/penstock
 KILLS ?= 50
 JOBS ?= 3
 SEEDS ?= 1000
+MINUTES ?= 60
 
-.PHONY: help install up test endure endure-pipelines sim check bench demo demo-broker generate system-packages clean
+.PHONY: help install up test endure endure-pipelines sim chaos check bench demo demo-broker generate system-packages clean
 
 help: ## List what one can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -61,8 +62,12 @@ endure-pipelines: install ## Kill drivers, executors and brokers under pipelines
 	PENSTOCK_PIPELINE_KILLS=$(KILLS) $(BIN)/python -m pytest -s --timeout 7200 \
 	  tests/pipeline/test_exactly_once_topic.py tests/pipeline/test_exactly_once_lake.py
 
-sim: install ## Run quorums through faults in virtual time (SEEDS=1000; SEED=n tells one story again)
-	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+sim: install ## Run quorums and clusters through faults in virtual time (SEEDS=1000; SEED=n tells one)
+	$(BIN)/python -m tests.sim $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+chaos: install ## Faults by chance over three real nodes under load (MINUTES=60; SEED=n)
+	@$(COMPILE)
+	$(BIN)/python -m tests.system.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --report chaos.md
 
 check: install ## Lint, types, layers
 	$(BIN)/ruff check .
