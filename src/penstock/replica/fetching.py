@@ -156,12 +156,16 @@ class Following:
         ):
             return IGNORE
         if error:
-            return self._on_error(ErrorCode(error), now)
+            return self._on_error(error, now)
         if diverging is not None:
             return self._on_divergence(asked, *diverging, held, now)
         return TAKE
 
-    def _on_error(self, error: ErrorCode, now: int) -> Step:
+    def _on_error(self, code: int, now: int) -> Step:
+        try:
+            error = ErrorCode(code)
+        except ValueError:  # a leader of a later release
+            return self.put_off(f"error {code}, which we do not know", now, logging.ERROR)
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.state = State.LOCATING
             return LOCATE

@@ -7,8 +7,7 @@ import errno
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.model.errors import ErrorCode
-from penstock.records.batch import BASE, HEAD_SIZE, read_head
+from penstock.records.batch import BASE, HEAD_SIZE, crc_of, read_head
 from penstock.replica.fetch_session import Key, LeaderSession
 from penstock.replica.fetching import (
     Ask,
@@ -191,8 +190,7 @@ class Fetcher:
             self._losses = 0
             await self._take(response)
             return
-        code = ErrorCode(response.error_code)
-        log.info("broker %d answers no fetch of this session: %s", self._leader, code.name)
+        log.info("broker %d refuses the fetch: error %d", self._leader, response.error_code)
         if self._losses:
             await self._back_off()  # a new session is no better
         self._losses += 1
@@ -346,6 +344,8 @@ class Fetcher:
 
     def _make_room(self, partition: Partition, records: bytes | memoryview, now: int) -> None:
         head = read_head(records)
+        if head.size > len(records) or crc_of(records, 0, head.size) != head.crc:
+            return  # nothing is cut for a batch that is none
         step = make_room(partition.log, head.base_offset, head.last_offset)
         if isinstance(step, StartAt):
             partition.restart_at(step.offset, now)
@@ -377,6 +377,10 @@ class Fetcher:
             # Half a cut is no log: who fails to cut goes offline.
             partition.log.context.on_fault(partition.log, problem)
             self._on_fault(key, member, problem)
+            return False
+        except Exception:
+            log.exception("%s cannot be made to follow", partition)
+            self._fail(key, member, "cannot follow")
             return False
         return True
 

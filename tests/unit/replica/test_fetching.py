@@ -98,6 +98,13 @@ def test_an_error_is_waited_out(error: ErrorCode, level: int) -> None:
     assert machine.is_ready(100 + BACKOFF_MS_MIN)
 
 
+def test_an_error_of_a_later_release_is_waited_out_too() -> None:
+    machine, held = following(), Held([(3, 0)], 10)
+    step = machine.on_answer(Ask(10, 3, 5, 0), 9999, None, held, 100)
+    assert step == Wait("error 9999, which we do not know", logging.ERROR)
+    assert machine.state is State.DELAYED
+
+
 def test_waiting_grows_up_to_the_configured_time_and_begins_anew_after_success() -> None:
     machine, held, asked = following(), Held([(3, 0)], 10), Ask(10, 3, 5, 0)
     waits = []

@@ -13,6 +13,7 @@ import pytest
 from penstock.model.errors import ErrorCode
 from penstock.platform.disk import File
 from penstock.protocol.generated.fetch import FetchRequest, FetchResponse, PartitionData
+from penstock.records.batch import HEAD
 from penstock.replica.fetching import State
 from penstock.storage.log import Log
 from penstock.storage.segment import Segment
@@ -76,6 +77,50 @@ async def test_a_batch_that_stays_broken_is_told_of_once_and_asked_for_less_and_
     assert len(told) == 1
     ((_, following),) = follower.replication.lags()
     assert following.state is State.DELAYED
+
+
+async def test_nothing_is_cut_for_a_batch_that_fails_its_checksum(
+    leader: Leader, follower: Follower
+) -> None:
+    spoiled = 0
+
+    def spoil(answer: PartitionData) -> None:
+        nonlocal spoiled
+        if isinstance(answer.records, bytes) and answer.records:
+            spoiled += 1
+            data = bytearray(answer.records)
+            HEAD.pack_into(
+                data, 0, 0, *HEAD.unpack_from(data)[1:6], 99, *HEAD.unpack(data[:61])[7:]
+            )
+            answer.records = bytes(data)  # from offset 0 to 99, it says
+
+    leader.lead(0)
+    leader.write(5)
+    copy = follower.follow(0)
+    await until(lambda: copy.high_watermark == 5)
+    leader.spoil = spoil
+    leader.write(5)
+    await until(lambda: spoiled > 1)
+    assert (copy.log.start, copy.log.end) == (0, 5)
+
+
+async def test_a_fault_of_our_own_with_one_partition_leaves_the_others_alone(
+    leader: Leader, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(_: Segment, offset: int, now: int) -> None:
+        raise AssertionError("a bug")
+
+    for index in range(2):
+        leader.lead(1, index)
+    copy = follower.open(0)
+    copy.lead(0, (2,), (1, 2))
+    follower.write(5)
+    monkeypatch.setattr(Segment, "truncate", stumble)
+    for index in range(2):
+        follower.follow(1, index)
+    await until(lambda: follower.replication.failed == 1)
+    leader.write(1, index=1)
+    await until(lambda: follower.partitions[1].high_watermark == 1)
 
 
 async def test_a_follower_goes_on_when_the_leader_is_back(
