@@ -16,7 +16,12 @@ from tests.oracle import apache
 from tests.oracle.nodes import ApacheNode, Node, NodeFailed, PenstockNode, format_penstock
 from tests.oracle.tools import Tools
 
-pytestmark = [pytest.mark.java, pytest.mark.penstock_only]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.penstock_only,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]
 
 SECONDS_MAX = 60
 
