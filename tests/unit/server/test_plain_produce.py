@@ -89,13 +89,15 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
             async with asking(port_of(node)) as asker:
                 for name, configs in TOPICS.items():
                     ids.setdefault(name, []).append(await asker.create(name, PARTITIONS, configs))
+            for index in range(PARTITIONS):
+                node.broker.hosted["strict", index].under_min = True  # as if replicas were missing
         yield Pair(short, long, {name: (made[0], made[1]) for name, made in ids.items()})
 
 
 TOPICS = {
     "plain": {},
     "synced": {"flush.messages": "1"},
-    "strict": {"min.insync.replicas": "2"},
+    "strict": {},
     "small": {"max.message.bytes": "200"},
     "compacted": {"cleanup.policy": "compact"},
     "stamped": {"message.timestamp.type": "LogAppendTime"},
