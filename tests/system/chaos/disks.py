@@ -14,6 +14,8 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 
 SIZE = "512M"
@@ -105,9 +107,24 @@ class Image(Folder):
         _run("umount", *options, str(self.path))
 
 
+@cache
+def why_no_images() -> str | None:
+    """Why this machine has no disks that can be broken; None if it has."""
+    if os.geteuid() != 0:
+        return "not running as root, who alone may mount disks"
+    where = Path(tempfile.mkdtemp(prefix="penstock-disk-"))
+    try:
+        Image(where / "disk").close()
+    except OSError as problem:
+        return f"no disk can be mounted here: {problem}"
+    finally:
+        shutil.rmtree(where)
+    return None
+
+
 def make_disk(where: Path) -> Folder:
     """The best disk that this machine allows."""
-    return Image(where) if os.geteuid() == 0 and shutil.which("mkfs.ext4") else Folder(where)
+    return Image(where) if why_no_images() is None else Folder(where)
 
 
 def _run(*command: str) -> None:
