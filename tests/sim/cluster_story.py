@@ -101,6 +101,7 @@ class Story:
         cluster = self.cluster
         for place in self.places:
             self._client(f"producer-{place.partition}", self._produce(place, ALL))
+            self._client(f"careless-{place.partition}", self._produce(place, LEADER))
             for committed in (False, True):
                 name = f"reader-{place.partition}-{'c' if committed else 'u'}"
                 reader = Reader(
@@ -108,7 +109,6 @@ class Story:
                 )
                 self.clients.append(reader)
                 self._client(name, reader.run())
-        self._client("careless-0", self._produce(self.places[0], LEADER))
         self._client("txn-0", self._transact("txn-0"))
         committer = Committer(
             cluster.talk("group-0"), "group-0", self.places[0], cluster.recorder("group-0")

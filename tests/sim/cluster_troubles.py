@@ -118,7 +118,7 @@ def isolate(cluster: Cluster, machine: Machine) -> bool:
     """Nobody reaches it, clients neither; or it reaches nobody."""
     ways = cluster.dice.choice(("both", "both", "in", "out"))
     others = [each.host for each in cluster.machines.values() if each is not machine]
-    if cluster.dice.random() < 0.5:
+    if cluster.dice.random() < 0.3:
         others += cluster.client_hosts
     cluster.tell(f"node {machine.node_id} is cut off, {ways}: {len(others)} hosts")
     for other in others:

@@ -184,9 +184,13 @@ class Machine:
         assert process is not None and node is not None, f"{self.host} is down"
 
         async def leave() -> None:
-            await node.stop()
+            try:
+                await node.stop()
+                why = "stopped"
+            except OSError as problem:
+                why = f"could not stop in order: {problem}"
             if self.process is process:
-                self.kill(power=False)
+                self._end(why)
 
         self.ready = False
         self._stopping = True
