@@ -179,12 +179,24 @@ def reset_connections(trio: Trio, places: list[Place], chance: random.Random) ->
 def full_disk(trio: Trio, places: list[Place], chance: random.Random) -> Harm:
     """One node's second disk takes not another byte; its metadata is on the first."""
     victim = trio.members[chance.choice(IDS)]
-    disk = _image(victim, 1)
-    disk.fill()
+    yield from _full(victim, [1])
+
+
+def full_disks(trio: Trio, places: list[Place], chance: random.Random) -> Harm:
+    """No disk of the active controller's node takes another byte: the others do without it."""
+    victim = trio.members[trio.active_controller()]
+    yield from _full(victim, [0, 1])
+
+
+def _full(victim: Member, numbers: list[int]) -> Harm:
+    disks = [_image(victim, number) for number in numbers]
+    for disk in disks:
+        disk.fill()
     try:
-        yield f"disk 1 of {victim.name}"
+        yield f"disks {numbers} of {victim.name}"
     finally:
-        disk.free()
+        for disk in disks:
+            disk.free()
         # Where writing failed, a directory is offline until its node starts again.
         victim.kill()
         victim.node.launch()
@@ -293,6 +305,7 @@ WIRES: dict[str, Fault] = {
 }
 DISKS: dict[str, Fault] = {
     "full disk": full_disk,
+    "full disks": full_disks,
     "lost disk": lost_disk,
     "power loss": power_loss,
 }
