@@ -270,12 +270,14 @@ def _remove(context: LogContext, segment: Segment) -> None:
 
 
 def _read_epochs(context: LogContext, directory: str, files: set[str]) -> str | None:
-    """The text of the epoch checkpoint: empty if there is none, None if it is corrupt."""
+    """The text of the epoch checkpoint: empty if there is none, None if the batches know better."""
     if EPOCHS_FILE not in files:
         return ""
     path = os.path.join(directory, EPOCHS_FILE)
     try:
         text = context.disk.read_bytes(path).decode()
+        if not text:
+            return None  # Apache Kafka makes the file with the log, and writes to it later
         parse_epochs(text)
     except (CorruptEpochs, UnicodeDecodeError) as error:
         logger.warning("%s: %s; reading the epochs from the batches", path, error)

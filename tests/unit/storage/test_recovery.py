@@ -200,6 +200,16 @@ def test_corrupt_epochs_are_read_from_the_batches(tmp_path: Path, content: bytes
     assert open_log(tmp_path, SMALL).epochs.entries == [(0, 0), (1, 10), (2, 20)]
 
 
+def test_an_empty_checkpoint_of_epochs_is_no_news(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache Kafka makes the file with the log, and writes into it when an epoch begins."""
+    open_log(tmp_path, SMALL).close()
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(b"")
+    assert open_log(tmp_path, SMALL).epochs.entries == []
+    assert caplog.records == []
+
+
 def test_epochs_that_were_never_written_are_read_from_the_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path, SMALL)
     for number in range(30):
