@@ -1,7 +1,7 @@
-"""An Apache Kafka broker in a cluster whose metadata Penstock leads.
+"""A broker of one make in a cluster whose metadata the other make leads.
 
-It registers, copies the metadata log as it would from Apache's controller, leads partitions and
-coordinates groups beside a Penstock broker. Clients see one cluster.
+It registers, copies the metadata log as it would from its own make's controller, leads and copies
+partitions and coordinates groups beside the other one. Clients see one cluster.
 """
 
 from __future__ import annotations
@@ -10,30 +10,37 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
-from tests.oracle.nodes import ApacheNode, Node, PenstockNode
+from tests.oracle.nodes import Node, PenstockNode
+from tests.oracle.trio import LightApacheNode
 
 pytestmark = pytest.mark.java
 
 PARTITIONS = 8
 RECORDS = 2000
 SECONDS_MAX = 60
+# What does not hear from the other for so long fences it; seconds make the tests quick.
+CONFIG = {
+    "broker.session.timeout.ms": "4000",
+    "offsets.topic.num.partitions": "8",
+    "offsets.topic.replication.factor": "2",
+}
 
 
-class ApacheBroker(ApacheNode):
+class Broker(Node):
     """A broker without a controller of its own."""
 
-    def __init__(self, directory: Path, quorum: Node) -> None:
-        super().__init__(directory)
-        self._quorum = quorum
+    def join(self, quorum: Node) -> None:
+        """Take part in the cluster of this one."""
         found = re.search(r"^cluster.id=(.+)$", _meta(quorum), re.MULTILINE)
         assert found is not None
         self.cluster_id = found[1]
+        self.config["controller.quorum.voters"] = f"1@127.0.0.1:{quorum.controller_port}"
 
     def properties(self) -> dict[str, str]:
         return {
@@ -41,23 +48,39 @@ class ApacheBroker(ApacheNode):
             "process.roles": "broker",
             "node.id": "2",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._quorum.controller_port}",
         }
+
+
+class ApacheBroker(Broker, LightApacheNode):
+    """Apache's."""
+
+
+class PenstockBroker(Broker, PenstockNode):
+    """Ours."""
 
 
 def _meta(node: Node) -> str:
     return (node.data / "meta.properties").read_text()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, Node]]:
-    """Penstock, broker and controller, and an Apache broker that has joined it."""
+@pytest.fixture(
+    scope="module",
+    params=[(PenstockNode, ApacheBroker), (LightApacheNode, PenstockBroker)],
+    ids=["apache under penstock", "penstock under apache"],
+)
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Node, Node]]:
+    """Broker and controller of one make, and a broker of the other make that has joined it."""
     root = tmp_path_factory.mktemp("cluster")
-    # What does not hear from the other for so long fences it; seconds make the tests quick.
-    quorum = PenstockNode(root / "penstock", config={"broker.session.timeout.ms": "4000"})
-    with quorum, ApacheBroker(root / "apache", quorum) as broker:
-        _until(lambda: len(_brokers(quorum)) == 2, "the broker joins")
-        yield quorum, broker
+    make, make_broker = request.param
+    quorum: Node = make(root / "quorum", config=CONFIG)
+    broker: Broker = make_broker(root / "broker", config=CONFIG)
+    with quorum:
+        broker.join(quorum)
+        with broker:
+            _until(lambda: len(_brokers(quorum)) == 2, "the broker joins")
+            yield quorum, broker
 
 
 def test_topics_are_spread_over_both_and_clients_see_one_cluster(
@@ -92,7 +115,7 @@ def test_both_coordinate_groups(cluster: tuple[Node, Node]) -> None:
     assert sum(_read(cluster[1], "grouped", group="group-1").values()) == RECORDS
 
 
-def test_when_the_penstock_node_comes_back_the_apache_broker_goes_on(
+def test_when_the_controller_comes_back_the_broker_goes_on(
     cluster: tuple[Node, Node],
 ) -> None:
     quorum, broker = cluster
@@ -109,14 +132,20 @@ def test_when_the_penstock_node_comes_back_the_apache_broker_goes_on(
 def test_a_broker_that_died_leads_nothing_until_it_is_back(cluster: tuple[Node, Node]) -> None:
     quorum, broker = cluster
     _create(quorum, "orphans")
+    _create(quorum, "copied", replicas=2)
+    _write(quorum, "copied")
     broker.kill()
     _until(lambda: 2 not in _leaders(quorum, "orphans").values(), "the dead one is fenced")
     assert Counter(_leaders(quorum, "orphans").values())[1] == PARTITIONS // 2
+    assert Counter(_leaders(quorum, "copied").values())[1] == PARTITIONS, "its copies take over"
+    _write(quorum, "copied")
+    assert sum(_read(quorum, "copied", 2 * RECORDS).values()) == 2 * RECORDS
     broker.start()
     _until(
         lambda: Counter(_leaders(quorum, "orphans").values())[2] == PARTITIONS // 2,
         "it leads again",
     )
+    _until(lambda: _copies(quorum, "copied") == 2 * PARTITIONS, "it has caught up")
 
 
 # -- clients ------------------------------------------------------------------------------------
@@ -130,6 +159,13 @@ def _leaders(node: Node, topic: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     found = admin.list_topics(topic, timeout=10).topics[topic].partitions
     return {number: partition.leader for number, partition in found.items()}
+
+
+def _copies(node: Node, topic: str) -> int:
+    """How many replicas are in sync."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    found = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    return sum(len(partition.isrs) for partition in found.values())
 
 
 def _create(
@@ -155,7 +191,9 @@ def _write(node: Node, topic: str) -> None:
     assert failures == []
 
 
-def _read(node: Node, topic: str, group: str = "readers") -> Counter[bytes]:
+def _read(
+    node: Node, topic: str, count: int = RECORDS, group: str = "readers"
+) -> Counter[bytes | None]:
     consumer = Consumer(
         {
             "bootstrap.servers": node.bootstrap,
@@ -164,9 +202,9 @@ def _read(node: Node, topic: str, group: str = "readers") -> Counter[bytes]:
         }
     )
     consumer.subscribe([topic])
-    found: Counter[bytes] = Counter()
+    found: Counter[bytes | None] = Counter()
     deadline = time.monotonic() + SECONDS_MAX
-    while sum(found.values()) < RECORDS and time.monotonic() < deadline:
+    while sum(found.values()) < count and time.monotonic() < deadline:
         found.update(each.value() for each in consumer.consume(500, 1) if each.error() is None)
     consumer.close()
     return found
