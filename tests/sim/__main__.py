@@ -14,6 +14,7 @@ import argparse
 import gc
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -54,6 +55,8 @@ def replay(world: str, seed: int) -> int:
 
 def try_one(world: str, seed: int) -> tuple[int, str]:
     """Live through one seed; answers what went wrong, or nothing."""
+    # A process that is killed leaves coroutines behind that it had not begun: so does a real one.
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     if seed % COLLECT_EVERY == 0:
         gc.collect()
     try:

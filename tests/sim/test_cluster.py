@@ -13,6 +13,9 @@ from penstock.model.invariants import InvariantViolated
 from .cluster_planted import PLANTED, Bug, planted
 from .cluster_story import live
 
+# A process that is killed leaves coroutines behind that it had not begun: so does a real one.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
 SEEDS = int(os.environ.get("PENSTOCK_SIM_CLUSTER_SEEDS", "20"))
 PLANTED_SEEDS_MAX = 60
 
