@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.testing.history import Place, check
 from penstock.testing.sim.clients.group import Committer
+from penstock.testing.sim.clients.operator import Operator
 from penstock.testing.sim.clients.producer import ALL, LEADER, Producer
 from penstock.testing.sim.clients.reader import Reader
 from penstock.testing.sim.clients.transactional import TransactionalProducer
@@ -26,6 +27,9 @@ LOOK_SECONDS = 0.02
 PARTITIONS = 2
 PATIENCE_SECONDS = 8.0
 """After which a client gives up, and its successor goes on."""
+
+
+Client = Producer | Reader | TransactionalProducer | Committer | Operator
 
 
 def settings_of(seed: int) -> dict[str, str]:
@@ -51,10 +55,11 @@ class Story:
 
     def __init__(self, seed: int, teller: Teller | None = None) -> None:
         self.cluster = Cluster(seed, 3, settings_of(seed), teller, apart=seed % 5 == 4)
+        self.seed = seed
         self.promises = Promises()
         self.places = self.cluster.places("t", PARTITIONS)
         self.ending = False
-        self.clients: list[Producer | Reader | TransactionalProducer | Committer] = []
+        self.clients: list[Client] = []
         self.hosts: list[Process] = []
 
     async def live(self) -> None:
@@ -115,6 +120,8 @@ class Story:
         )
         self.clients.append(committer)
         self._client("group-0", committer.run())
+        if self.seed % 2:
+            self._client("operator", self._operate())
 
     def _client(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
         self.hosts.append(self.cluster.client(name, work))
@@ -130,6 +137,12 @@ class Story:
             )
             self.clients.append(producer)
             await producer.run(PATIENCE_SECONDS)
+
+    async def _operate(self) -> None:
+        brokers = [machine.node_id for machine in self.cluster.brokers]
+        operator = Operator(self.cluster.talk("operator"), self.places, brokers)
+        self.clients.append(operator)
+        await operator.run()
 
     async def _transact(self, transactional_id: str) -> None:
         life = 0
