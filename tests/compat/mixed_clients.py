@@ -105,14 +105,14 @@ class Copying:
         return self
 
     def go_on(self) -> None:
-        """Wait for copies of what was sent until now."""
-        self._watch.wait_for(self._feed.acknowledged)
+        """Wait for copies of what was sent until now, and for one more than there were."""
+        self._watch.wait_for(max(self._feed.acknowledged, self._watch.found + 1))
 
     def judge(self) -> None:
         """Let it come to the end, and compare."""
         self._feed.finish(SECONDS_MAX)
         assert self._feed.failures == []
-        self.go_on()
+        self._watch.wait_for(self._feed.acknowledged)
         self._workers.stop()
         self._watch.close()
         reader = Recorder("reader")

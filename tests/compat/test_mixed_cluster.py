@@ -88,6 +88,8 @@ def test_three_apache_nodes_become_three_penstock_nodes_and_back_under_load(
                 classic.go_on()
                 new.go_on()
 
+            classic.go_on()
+            new.go_on()
             for number in (3, 1, 2):
                 replace(number, PenstockNode)
             table.write_until_compacted()

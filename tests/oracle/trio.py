@@ -30,7 +30,7 @@ _ALARMING = re.compile(r" (ERROR|CRITICAL|FATAL) |^Traceback|UNSUPPORTED_VERSION
 _HARMLESS = re.compile(
     # The machine is slow; and a controller that was elected a moment ago is not active yet, which
     # Apache's calls unexpected.
-    r"Exceptionally slow controller event|apiKey=CONTROLLER_REGISTRATION"
+    r"Exceptionally slow controller event|event queue overloaded|apiKey=CONTROLLER_REGISTRATION"
 )
 
 Make = Callable[[Path], Node]
