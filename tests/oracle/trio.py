@@ -7,6 +7,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -29,8 +30,8 @@ REPLICATED = {
 _ALARMING = re.compile(r" (ERROR|CRITICAL|FATAL) |^Traceback|UNSUPPORTED_VERSION|UNKNOWN_SERVER")
 _HARMLESS = re.compile(
     # The machine is slow; and a controller that was elected a moment ago is not active yet, which
-    # Apache's calls unexpected.
-    r"Exceptionally slow controller event|event queue overloaded|apiKey=CONTROLLER_REGISTRATION"
+    # Apache's calls unexpected in one line and explains in the next.
+    r"Exceptionally slow controller event|event queue overloaded|NotControllerException"
 )
 
 Make = Callable[[Path], Node]
@@ -114,12 +115,13 @@ class Trio:
 
     def complaints(self) -> list[str]:
         """What the nodes printed that should not happen in any company."""
-        return [
-            f"{number} ({node.name}): {line}"
-            for number, node in self.nodes.items()
-            for line in node.output().splitlines()
-            if _ALARMING.search(line) and not _HARMLESS.search(line)
-        ]
+        found = []
+        for number, node in self.nodes.items():
+            lines = node.output().splitlines()
+            for line, after in zip_longest(lines, lines[1:], fillvalue=""):
+                if _ALARMING.search(line) and not _HARMLESS.search(line + after):
+                    found.append(f"{number} ({node.name}): {line}")
+        return found
 
     def active_controller(self) -> int:
         """Who leads the metadata log. (The controller that Metadata names is any broker.)"""
