@@ -213,6 +213,7 @@ class ApacheNode(Node):
             self.cluster_id,
             "-c",
             str(self.properties_path),
+            "--ignore-formatted",  # a directory that was lost is formatted beside the others
         )
         if made.returncode != 0:
             raise NodeFailed(f"Apache Kafka could not format {directories}: {made.stderr}")

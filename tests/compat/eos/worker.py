@@ -37,7 +37,6 @@ class Worker:
     def __init__(self, words: list[str]) -> None:
         bootstrap, self.source, self.sink, self.group, identity, self.name, path = words
         self.stopping = False
-        self.fatal: KafkaError | None = None
         self.consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -49,7 +48,6 @@ class Worker:
                 "max.poll.interval.ms": REBALANCE_TIMEOUT_MS,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
-                "error_cb": self.on_error,
                 **membership(identity),
             }
         )
@@ -70,19 +68,12 @@ class Worker:
         self.producer.init_transactions(CALL_SECONDS_MAX)
         self.consumer.subscribe([self.source])
         while not self.stopping:
-            if self.fatal is not None:
-                raise KafkaException(self.fatal)
             signal.alarm(BATCH_SECONDS_MAX)
             batch = [each for each in self.consumer.consume(BATCH, 0.2) if usable(each)]
             if batch:
                 self.process(batch)
         signal.alarm(BATCH_SECONDS_MAX)
         self.consumer.close()
-
-    def on_error(self, error: KafkaError) -> None:
-        """A member that was fenced hears of it here only, and reads nothing from then on."""
-        if error.fatal() or error.code() == KafkaError._FATAL:
-            self.fatal = error
 
     def process(self, batch: list[Message]) -> None:
         """One transaction: the outputs, and how far the inputs are done."""
@@ -139,9 +130,13 @@ def membership(identity: str) -> dict[str, Any]:
 
 
 def usable(message: Message) -> bool:
-    """Whether it is a record; a broken connection is none, and repairs itself."""
+    """Whether it is a record; a broken connection is none, and repairs itself.
+
+    A member that was fenced hears of it once, by an error whose code alone says that it is fatal,
+    and reads nothing from then on.
+    """
     error = message.error()
-    if error is not None and error.fatal():
+    if error is not None and (error.fatal() or error.code() == KafkaError._FATAL):
         raise KafkaException(error)
     return error is None
 

@@ -30,8 +30,10 @@ STOP_SECONDS_MAX = 5.0
 RECENT = 5_000
 """Operations to look at for news: what came before them is old."""
 
-_IMPOSSIBLE = frozenset((KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET))
-"""No reader who began at 0 may hear that there is nothing at its offset."""
+_IMPOSSIBLE = frozenset(
+    (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._FATAL)
+)
+"""No reader who began at 0 may hear that there is nothing at its offset, or that it must end."""
 _EAGER = {"reconnect.backoff.max.ms": 200, "fetch.wait.max.ms": 100}
 _HASTY = {"request.timeout.ms": 3_000, "socket.timeout.ms": 6_000}
 """A producer waits for a silent leader for as long as it was told to: half a minute, by itself."""
