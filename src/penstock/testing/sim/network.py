@@ -162,7 +162,18 @@ def _accept(transport: SimulatedTransport, factory: Factory) -> None:
 class _Pipe:
     """One direction of a connection."""
 
-    __slots__ = ("_loop", "_network", "end", "last_arrival", "source", "stalled", "start", "target")
+    __slots__ = (
+        "_event",
+        "_loop",
+        "_network",
+        "_packet",
+        "end",
+        "last_arrival",
+        "source",
+        "stalled",
+        "start",
+        "target",
+    )
 
     def __init__(
         self,
@@ -179,11 +190,22 @@ class _Pipe:
         self.source = start.process
         self.target = end.process
         self.last_arrival = 0.0
-        self.stalled: list[bytes | None] = []
+        self.stalled: list[bytes | bytearray | None] = []
         """What waits for the link to heal; None is the end of the stream."""
+        self._event = -1
+        self._packet = bytearray()
 
-    def carry(self, data: bytes | None) -> None:
-        """Bring bytes, or the end, to the other side."""
+    def write(self, data: bytes) -> None:
+        """Bring bytes to the other side; those that are written at once arrive at once."""
+        if self._event == self._loop.events:
+            self._packet += data
+            return
+        self._event = self._loop.events
+        self._packet = bytearray(data)
+        self.carry(self._packet)
+
+    def carry(self, data: bytes | bytearray | None) -> None:
+        """Bring a packet, or the end, to the other side."""
         when = self._network.arrival(self)
         if self.target.alive:
             self._loop.call_at(when, self._arrive, data, context=self.target.context)
@@ -192,7 +214,7 @@ class _Pipe:
             broken = ConnectionResetError("the other side was restarted")
             self._loop.call_at(when, self.start.lose, broken, context=self.source.context)
 
-    def _arrive(self, data: bytes | None) -> None:
+    def _arrive(self, data: bytes | bytearray | None) -> None:
         if self.stalled or self._network.is_cut(self.source.host, self.target.host):
             self.stalled.append(data)
         elif data is None:
@@ -200,7 +222,7 @@ class _Pipe:
             self._network.forget(self.end.out)
             self.end.lose(None)
         else:
-            self.end.receive(data)
+            self.end.receive(bytes(data))
 
     def hang_up(self) -> None:
         self._arrive(None)
@@ -298,7 +320,7 @@ class SimulatedTransport(asyncio.Transport):
             self.out.carry(None)
             self.lose(ConnectionResetError("the connection broke"))
             return
-        self.out.carry(bytes(data))
+        self.out.write(data)
 
     def close(self) -> None:
         if not self._closing and self.process.alive:
