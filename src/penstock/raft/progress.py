@@ -71,6 +71,9 @@ class Progress:
         for replica in self._keys.values():
             if replica not in self.copies:
                 self.copies[replica] = Copy(now)
+            if replica.directory != ZERO_UUID:
+                # It is known by its disk from now on, and not one more observer.
+                self.copies.pop(Replica(replica.id, ZERO_UUID), None)
 
     def keeps_up(self, replica: Replica, now: Millis) -> bool:
         """Whether an observer has had all that there was, and still fetches."""
