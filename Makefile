@@ -50,16 +50,16 @@ up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --
 test: install system-packages ## Run all tests (ARGS="-k words" picks some, JOBS=1 runs them one by one)
 	@$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
-	  --no-loadscope-reorder --durations 25 $(ARGS)
+	  --no-loadscope-reorder --max-worker-restart 0 --durations 25 $(ARGS)
 
 endure: install ## Kill nodes and clients at work for longer (KILLS=50)
 	@$(COMPILE)
-	PENSTOCK_EOS_KILLS=$(KILLS) PENSTOCK_TEST_CRASHES=$(KILLS) $(BIN)/python -m pytest -s --timeout 3600 \
+	PENSTOCK_EOS_KILLS=$(KILLS) PENSTOCK_TEST_CRASHES=$(KILLS) $(BIN)/python -m pytest -s --timeout 3600 -o faulthandler_timeout=0 \
 	  tests/system/test_crashes.py tests/system/test_exactly_once.py
 
 endure-pipelines: install ## Kill drivers, executors and brokers under pipelines (KILLS=50)
 	@$(COMPILE)
-	PENSTOCK_PIPELINE_KILLS=$(KILLS) $(BIN)/python -m pytest -s --timeout 7200 \
+	PENSTOCK_PIPELINE_KILLS=$(KILLS) $(BIN)/python -m pytest -s --timeout 7200 -o faulthandler_timeout=0 \
 	  tests/pipeline/test_exactly_once_topic.py tests/pipeline/test_exactly_once_lake.py
 
 sim: install ## Run quorums and clusters through faults in virtual time (SEEDS=1000; SEED=n tells one)
