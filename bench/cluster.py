@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -243,6 +246,58 @@ def _whole(admin: AdminClient, topics: list[str]) -> bool:
     return all(len(each.isrs) == 3 for topic in topics for each in found[topic].partitions.values())
 
 
+def more_cores(node: Node, scale: Scale) -> Measures:
+    """Producing to two brokers of one machine, against one: `penstock up --brokers N`."""
+    if isinstance(node, ApacheNode):
+        return {}  # a JVM has threads: there is nothing to compare
+    rates = {}
+    for brokers in (1, 2):
+        rates[brokers] = max(_rate_of(node, brokers, scale) for _ in range(2))
+    return {"one": rates[1], "two": rates[2], "rise": rates[2] / rates[1]}
+
+
+def _rate_of(node: Node, brokers: int, scale: Scale) -> float:
+    """MB/s that four producers bring in, one record of 100 B per batch."""
+    data = node.directory / f"company-{brokers}-{time.monotonic_ns()}"
+    data.parent.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", "up", "--data", str(data), "--port", "0",
+         "--brokers", str(brokers)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=node.environment(),
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        bootstrap = process.stdout.readline().rpartition(" ")[2].strip()
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic("t", 8, 1)])["t"].result(SECONDS_MAX)
+        _until(lambda: _led(admin, ["t"]) == 8, "the topic is led")
+        begun = threading.Barrier(5)
+        threads = [
+            threading.Thread(target=_send_all, args=(bootstrap, scale.single_records, begun))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        begun.wait(SECONDS_MAX)
+        begin = time.monotonic()
+        for thread in threads:
+            thread.join()
+        return 4 * scale.single_records * 100 / 1e6 / (time.monotonic() - begin)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _send_all(bootstrap: str, count: int, begun: threading.Barrier) -> None:
+    payload = Payload(100)
+    with Producer(bootstrap, batch_num_messages="1", linger_ms="0") as producer:
+        producer.send("t", payload, 8)
+        producer.flush()
+        begun.wait(SECONDS_MAX)
+        producer.send("t", payload, count)
+        producer.flush(SECONDS_MAX)
+
+
 CASES = [
     Case(
         "cluster-produce", "three nodes, RF 3, acks=all", replicated,
@@ -269,6 +324,11 @@ CASES = [
         "cluster-partitions", "5,000 partitions, RF 3, one broker dies", many_fail_over,
         (Criterion("seconds", "until all are led", "s", Kind.RATIO_MAX, 1.0),
          Criterion("memory", "memory (RSS) of the other two", "MB", Kind.RATIO_MAX, 1 / 6)),
+        own_node=True, warm_ups=0,
+    ),
+    Case(
+        "cluster-cores", "one machine, two brokers against one", more_cores,
+        (Criterion("rise", "throughput, one record per batch", "x", Kind.OWN_MIN, 1.0),),
         own_node=True, warm_ups=0,
     ),
 ]  # fmt: skip
