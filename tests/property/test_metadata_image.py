@@ -155,7 +155,8 @@ def test_a_snapshot_in_the_place_of_records_changes_the_same(
     before = loader.publish().image
     expected = MetadataDelta(before).replay_all(records[known:])
     image = expected.apply(99, 2)
-    loader.replace(list(image.records()), 99, 2)
+    snapshot = MetadataDelta(EMPTY).replay_all(list(image.records()))
+    loader.replace(snapshot.apply(99, 2))
     published = loader.publish()
     assert published.image == image
     assert (published.image.offset, published.image.epoch) == (99, 2)

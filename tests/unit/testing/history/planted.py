@@ -20,7 +20,7 @@ from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.group_records import OffsetCommitKey
 from penstock.replica.partition import Appended, Partition
 from penstock.replica.transactions import Guards
-from penstock.server.handlers import fetch
+from penstock.server import fetch_reading
 from penstock.storage.producers import Duplicate, Producers
 from penstock.testing import child
 
@@ -138,7 +138,7 @@ def shows_open_transactions() -> None:
 @bug
 def shows_aborted_transactions() -> None:
     """Readers are not told what was aborted."""
-    replace(fetch, "_aborted", lambda *_: [])
+    replace(fetch_reading, "_aborted", lambda *_: [])
 
 
 @bug
