@@ -161,5 +161,9 @@ def test_a_snapshot_in_the_place_of_records_changes_the_same(
     assert published.image == image
     assert (published.image.offset, published.image.epoch) == (99, 2)
     told, wanted = published.delta.topics, expected.topics
-    assert (told.deleted if told else {}) == (wanted.deleted if wanted else {})
+    # A topic that was deleted and made again under its id, as no controller does, is only changed
+    # in the eyes of who sees the snapshot.
+    gone = {} if wanted is None else wanted.deleted
+    gone = {key: topic for key, topic in gone.items() if key not in image.topics.by_id}
+    assert (told.deleted if told else {}) == gone
     assert published.delta.image is before
