@@ -44,9 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a test that takes minutes come first: at the end, one would keep all waiting."""
+    """Files with a test that takes minutes come first: at the end, one would keep all waiting.
+
+    Then pipelines: py4j waits for Java with select(), which knows no descriptor above 1023, and
+    tests of storage leave thousands of files open in their process.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in slow, "pipeline" not in item.path.parts))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -36,6 +36,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
     from penstock.pipeline.spark.session import open_session
 
+    with open(os.devnull) as lowest:
+        # See tests/conftest.py: Java would wait for ever for an answer that nobody listens for.
+        assert lowest.fileno() < 900, "too many files are open in this process for py4j's select()"
     folder = tmp_path_factory.mktemp("spark session")  # paths may have spaces
     lake = "spark.sql.catalog.lake"
     with skipped_without_spark():
