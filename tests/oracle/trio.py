@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +11,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from penstock.net.peer import Peer, PeerLost
-from penstock.protocol.generated import describe_quorum as quorum
+from penstock.testing.cluster import find_leader
 from tests.oracle import apache
 from tests.oracle.nodes import START_SECONDS_MAX, ApacheNode, Node, NodeFailed
 
@@ -125,23 +123,8 @@ class Trio:
 
     def active_controller(self) -> int:
         """Who leads the metadata log. (The controller that Metadata names is any broker.)"""
-        return asyncio.run(self._find_leader())
-
-    async def _find_leader(self) -> int:
-        topic = quorum.DescribeQuorumRequestTopicData(
-            topic_name="__cluster_metadata",
-            partitions=[quorum.DescribeQuorumRequestPartitionData(partition_index=0)],
-        )
-        async with asyncio.timeout(START_SECONDS_MAX):
-            while True:
-                for node in self.nodes.values():
-                    peer = Peer("127.0.0.1", node.port, "trio")
-                    with contextlib.suppress(PeerLost):
-                        told = await peer.ask(quorum.DescribeQuorumRequest(topics=[topic]), 10)
-                        if not told.error_code and told.topics[0].partitions[0].leader_id > 0:
-                            return int(told.topics[0].partitions[0].leader_id)
-                    peer.close()
-                await asyncio.sleep(0.1)
+        ports = [node.port for node in self.nodes.values()]
+        return asyncio.run(find_leader(ports, START_SECONDS_MAX))
 
     def close(self) -> None:
         """End all at once: nobody hands over to anybody."""

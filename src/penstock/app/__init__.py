@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+COMPANY_NOTE = "cluster.properties"
+"""In a directory that holds several brokers: their cluster, and how many of them vote."""
+
 
 def run_up(data: str, host: str, port: int, overrides: Mapping[str, str]) -> int:
     """Run a node with sensible settings until it is told to stop; the exit status."""
@@ -17,7 +20,7 @@ def run_up(data: str, host: str, port: int, overrides: Mapping[str, str]) -> int
     from penstock.app.settings import settings_for_up
     from penstock.model.config.node import NodeConfig
 
-    if os.path.exists(os.path.join(data, "cluster.properties")):
+    if os.path.exists(os.path.join(data, COMPANY_NOTE)):
         return _refuse(f"{data} holds a cluster of several brokers: say --brokers N")
     return run(lambda: NodeConfig.of(settings_for_up(data, host, port, overrides)), formats=True)
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from penstock.app import COMPANY_NOTE
 from penstock.app.settings import settings_for_up
 from penstock.model.ids import uuid_text
 from penstock.platform.chance import SystemChance
@@ -26,7 +27,6 @@ BROKERS_MAX = 64
 CONTROLLERS = 3
 CONTROLLER_PORTS_AWAY = 10_000
 """How far a controller's port is from the first broker's: 19092 and on for 9092."""
-NOTE = "cluster.properties"
 _REPLICATION = "default.replication.factor"
 
 
@@ -78,7 +78,7 @@ def _found(count: int, data: str) -> tuple[str, int]:
     """The cluster's id and how many vote, as they were chosen when the directory was new."""
     if os.path.exists(os.path.join(data, META_PROPERTIES)):
         raise CannotForm(f"{data} holds the data of one broker: give another --data")
-    path = os.path.join(data, NOTE)
+    path = os.path.join(data, COMPANY_NOTE)
     try:
         with open(path) as file:
             known = parse_properties(file.read())

@@ -191,6 +191,7 @@ def remove_node(
     from penstock.cli import cluster_moves, cluster_quorum
     from penstock.cli.confirm import ask
     from penstock.cli.wire_cluster import Cluster, check
+    from penstock.model.errors import ErrorCode
     from penstock.protocol.generated import unregister_broker as leaving
 
     with Cluster(bootstrap, settings, wait) as found:
@@ -210,12 +211,9 @@ def remove_node(
         voted = cluster_quorum.remove_voter(found, node)
         request = leaving.UnregisterBrokerRequest(broker_id=node)
         told = found.anyone.ask(request, leaving.UnregisterBrokerResponse)
-        if not voted or told.error_code != BROKER_ID_NOT_REGISTERED:
+        if not voted or told.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED:
             check(told.error_code, f"node {node} was not removed", told.error_message)
     say(f"node {node} is gone")
-
-
-BROKER_ID_NOT_REGISTERED = 102
 
 
 def _there(before: Layout) -> str:

@@ -8,7 +8,7 @@ from penstock.cli.failure import Failure
 from penstock.cli.output import Table
 from penstock.cli.wire import Wire
 from penstock.cli.wire_cluster import Cluster, check
-from penstock.model.ids import uuid_text
+from penstock.model.ids import uuid_of, uuid_text
 from penstock.protocol.generated import add_raft_voter as adding
 from penstock.protocol.generated import describe_cluster as clusters
 from penstock.protocol.generated import describe_quorum as quorum
@@ -89,7 +89,7 @@ def add_voter(cluster: Cluster, node_id: int, host: str, port: int, listener: st
         cluster_id=_cluster_id(cluster),
         timeout_ms=30_000,
         voter_id=node_id,
-        voter_directory_id=_uuid(known["directory"]),
+        voter_directory_id=uuid_of(known["directory"]),
         listeners=[adding.Listener(name=listener, host=host, port=port)],
     )
     told = cluster.anyone.ask(request, adding.AddRaftVoterResponse)
@@ -109,7 +109,7 @@ def remove_voter(cluster: Cluster, node_id: int) -> bool:
     request = removing.RemoveRaftVoterRequest(
         cluster_id=_cluster_id(cluster),
         voter_id=node_id,
-        voter_directory_id=_uuid(voter["directory"]),
+        voter_directory_id=uuid_of(voter["directory"]),
     )
     told = cluster.anyone.ask(request, removing.RemoveRaftVoterResponse)
     check(told.error_code, f"node {node_id} votes still", told.error_message)
@@ -120,9 +120,3 @@ def _cluster_id(cluster: Cluster) -> str:
     told = cluster.anyone.ask(clusters.DescribeClusterRequest(), clusters.DescribeClusterResponse)
     check(told.error_code, "the cluster cannot be described", told.error_message)
     return told.cluster_id
-
-
-def _uuid(text: str) -> bytes:
-    import base64
-
-    return base64.urlsafe_b64decode(text + "==")

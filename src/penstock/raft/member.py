@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.model.errors import ErrorCode
@@ -67,7 +68,7 @@ class PendingChange(NamedTuple):
     """Where the log names the new voters."""
 
 
-class Member:
+class Member(ABC):
     """State that every role shares, and how epochs move it on."""
 
     def __init__(
@@ -169,14 +170,17 @@ class Member:
 
     # -- what the roles bring ---------------------------------------------------------------------
 
+    @abstractmethod
     def _lead(self, now: Millis) -> list[Effect]:
-        raise NotImplementedError
+        """Begin to lead, after a won election."""
 
+    @abstractmethod
     def _announce(self, now: Millis) -> list[Effect]:
-        raise NotImplementedError
+        """Let the others know that this node leads."""
 
+    @abstractmethod
     def _fetch(self) -> list[Effect]:
-        raise NotImplementedError
+        """Ask for what follows this log."""
 
     def _cease(self) -> list[Effect]:
         """Lead no longer: nobody's progress is this node's business, nor who shall vote."""

@@ -185,9 +185,8 @@ class Cluster:
         """The id of the controller that decides now, as the brokers that run tell it."""
         import asyncio
 
-        return asyncio.run(
-            _find_leader([each for each in self.brokers if each.running], seconds_max)
-        )
+        ports = [each.port for each in self.brokers if each.running]
+        return asyncio.run(find_leader(ports, seconds_max))
 
     # -- together ---------------------------------------------------------------------------------
 
@@ -238,7 +237,8 @@ class Cluster:
         self.close()
 
 
-async def _find_leader(brokers: Sequence[Node], seconds_max: float) -> int:
+async def find_leader(ports: Sequence[int], seconds_max: float) -> int:
+    """Who leads the metadata log, as brokers on these ports tell it."""
     import asyncio
 
     from penstock.net.peer import Peer, PeerLost
@@ -250,8 +250,8 @@ async def _find_leader(brokers: Sequence[Node], seconds_max: float) -> int:
     )
     async with asyncio.timeout(seconds_max):
         while True:
-            for each in brokers:
-                peer = Peer(HOST, each.port, "cluster")
+            for port in ports:
+                peer = Peer(HOST, port, "cluster")
                 try:
                     told = await peer.ask(made.DescribeQuorumRequest(topics=[topic]), seconds_max)
                 except PeerLost:
