@@ -14,6 +14,7 @@ from penstock.server.dispatch import Dispatcher
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from penstock.app.security import Security
     from penstock.model.config.endpoints import Listener as ListenerConfig
     from penstock.model.config.node import NodeConfig
     from penstock.server.broker import Broker
@@ -25,8 +26,9 @@ RECEIVE_BYTES_MAX = 512 * 1024 * 1024
 class Listeners:
     """Those for clients and brokers, and those for the quorum."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, security: Security) -> None:
         self._config = config
+        self._security = security
         self._all: list[Listener] = []
 
     def __iter__(self) -> Iterator[Listener]:
@@ -48,11 +50,8 @@ class Listeners:
         wanted = config.get_int("queued.max.request.bytes")
         pool = BufferPool(wanted if wanted > 0 else RECEIVE_BYTES_MAX)
         for spec in config.listeners:
-            if spec.protocol != "PLAINTEXT":
-                raise CannotStart(
-                    f"listener {spec.name} asks for {spec.protocol}: only PLAINTEXT is built so far"
-                )
-            listener = Listener(spec.name, pool, self._limits(spec))
+            tls = self._security.tls(spec)
+            listener = Listener(spec.name, pool, self._limits(spec), tls)
             try:
                 listener.bind(spec.host, spec.port)
             except OSError as problem:
@@ -84,10 +83,11 @@ class Listeners:
 
     def answer_with(self, broker: Broker) -> None:
         """Who answers; to be said before any is started."""
+        entrances = {spec.name: self._security.entrance(spec) for spec in self._config.listeners}
         for listener in self.for_clients:
-            listener.service = Dispatcher(broker, HANDLERS)
+            listener.service = Dispatcher(broker, HANDLERS, entrances[listener.name])
         for listener in self.for_the_quorum:
-            listener.service = Dispatcher(broker, CONTROLLER_HANDLERS)
+            listener.service = Dispatcher(broker, CONTROLLER_HANDLERS, entrances[listener.name])
 
     def with_ports(self, listeners: Iterable[ListenerConfig]) -> list[ListenerConfig]:
         """Listeners with the names and ports that were really taken."""

@@ -19,6 +19,7 @@ from penstock.app.maintenance import Maintenance
 from penstock.app.problems import CannotStart
 from penstock.app.quorum import Quorum, is_sole, open_quorum
 from penstock.app.registration import Registration, RegistrationRefused
+from penstock.app.security import Security
 from penstock.controller.driver import ControllerDriver
 from penstock.metadata.image import EMPTY
 from penstock.metadata.levels import SUPPORTED
@@ -57,9 +58,15 @@ class Node:
         self._clock: Clock = SystemClock()
         self._chance: Chance = SystemChance()
         self._workers: Workers = ThreadWorkers()
-        self._network: Network = TcpNetwork()
+        self._security = Security(config)
+        self._to_brokers: Network = TcpNetwork(
+            self._security.door(config.inter_broker_listener_name)
+        )
+        self._to_controllers: Network = TcpNetwork(
+            self._security.door(config.controller_listener_names[0])
+        )
         self._disk = Disk(logs_share(raise_limit()))
-        self._listeners = Listeners(config)
+        self._listeners = Listeners(config, self._security)
         self._store: LogStore | None = None
         self._quorum: Quorum | None = None
         self._channel: ControllerChannel | None = None
@@ -117,6 +124,7 @@ class Node:
         """Come up; returns when requests are accepted. Raises what made it impossible."""
         for notice in self.config.notices():
             log.warning("%s", notice)
+        self._security.open()
         store, cluster_id = self._open_store()
         self._listeners.bind()
         quorum = self._quorum = self._open_quorum(store, cluster_id)
@@ -169,7 +177,7 @@ class Node:
             cluster_id,
             store,
             self._advertised_controllers(),
-            self._network,
+            self._to_controllers,
             self._clock,
             self._chance,
             self._workers,
@@ -192,7 +200,7 @@ class Node:
         store.context.on_roll = commits.sync_soon
         channel = self._channel = ControllerChannel(
             quorum.controller,
-            self._network,
+            self._to_controllers,
             quorum.peers.where,
             self._clock,
             self.config.get_int("request.timeout.ms") / 1000,
@@ -208,8 +216,9 @@ class Node:
             self._workers,
             EMPTY,
             SUPPORTED,
-            self._network,
+            self._to_brokers,
         )
+        broker.authorizer = self._security.authorizer
         broker.local_controller = quorum.controller
         broker.quorum = quorum.service
         store.on_offline = self._on_offline

@@ -12,7 +12,7 @@ import logging
 import socket
 from asyncio import Future
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from penstock.net.framing import FrameAssembly, FrameError, frame_length
 from penstock.net.outbox import Outbox, Part
@@ -50,6 +50,9 @@ class Service(Protocol):
     def may_overlap(self, frame: memoryview) -> bool:
         """Whether this request may begin while earlier ones of its connection still wait."""
 
+    def gate(self, connection: Connection) -> Any:
+        """What a new connection has to pass, for the service's own use; None leaves it open."""
+
 
 class _Slot:
     """A reply's place in the queue."""
@@ -74,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         "_reading",
         "_service",
         "_slots",
+        "gate",
         "last_active",
         "listener_name",
         "peer",
@@ -94,6 +98,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener_name = listener.name
         self.last_active = 0.0
         self.peer: tuple[str, int] = ("", 0)
+        self.gate: Any = None
+        """What the service keeps of who this is; None if it has nothing to ask."""
 
     # -- asyncio's side ---------------------------------------------------------------------
 
@@ -109,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(self.transport, sock, self._listener.loop, self._writable, self.abort)
         self.last_active = self._listener.loop.time()
         self._listener.admit(self)
+        self.gate = self._service.gate(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._assembly.room()

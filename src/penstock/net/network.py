@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from penstock.net.peer import Peer
+from penstock.net.peer import Door, Peer
 from penstock.protocol.message import Message
 
 
@@ -31,5 +31,8 @@ class Network(Protocol):
 class TcpNetwork:
     """The real one."""
 
+    def __init__(self, door: Door | None = None) -> None:
+        self._door = door
+
     def caller(self, host: str, port: int, client_id: str) -> Caller:
-        return Peer(host, port, client_id)
+        return Peer(host, port, client_id, self._door)

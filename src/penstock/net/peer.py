@@ -8,9 +8,10 @@ first request, and again with the first after a loss; when to try again is the c
 from __future__ import annotations
 
 import asyncio
+import math
 import struct
 from collections import deque
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from penstock.net.answers import AnswerAssembly, AnswerError
 from penstock.protocol.api_keys import ApiKey
@@ -19,6 +20,10 @@ from penstock.protocol.headers import read_response_header, write_request_header
 from penstock.protocol.message import Message
 from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Awaitable
 
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
 CONNECT_SECONDS_MAX = 10.0
@@ -41,6 +46,28 @@ class PeerTooOld(PeerLost):
     """The other node knows no version of a request that can say what is to be said."""
 
 
+class Door(Protocol):
+    """How this node enters the listeners of others: with TLS, with credentials, or both."""
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The trust and the keys of now; None where the listener does not encrypt."""
+
+    def server_name(self, host: str) -> str | None:
+        """The name that the other's certificate has to bear; None if it is not checked."""
+
+    async def log_in(self, ask: Ask) -> float | None:
+        """Prove who this node is. Seconds after which to do so again, or None.
+
+        Raises PermissionError where the other side does not believe it.
+        """
+
+
+class Ask(Protocol):
+    """Sends one request of a version on a connection that is being made; gives its answer."""
+
+    def __call__(self, request: Message, version: int) -> Awaitable[Any]: ...
+
+
 class _Waiting(NamedTuple):
     correlation_id: int
     api_key: int
@@ -51,9 +78,10 @@ class _Waiting(NamedTuple):
 class Peer:
     """One connection to another node, made when it is needed."""
 
-    def __init__(self, host: str, port: int, client_id: str) -> None:
+    def __init__(self, host: str, port: int, client_id: str, door: Door | None = None) -> None:
         self.host = host
         self.port = port
+        self._door = door
         self._client_id = client_id
         self._connection: _Connection | None = None
         self._connecting: asyncio.Future[_Connection] | None = None
@@ -87,8 +115,11 @@ class Peer:
             connection.abort()
 
     async def _connected(self) -> _Connection:
-        if self._connection is not None and self._connection.open:
-            return self._connection
+        connection = self._connection
+        if connection is not None and connection.open:
+            if connection.fresh:
+                return connection
+            self._drop()  # what it proved does not hold for much longer: enter anew
         if self._closed:
             raise PeerLost(f"the connection to {self} was closed")
         if self._connecting is None:
@@ -107,8 +138,10 @@ class Peer:
         made = _Connection(str(self), self._client_id)
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                await loop.create_connection(lambda: made, self.host, self.port)
+                await loop.create_connection(lambda: made, self.host, self.port, **self._tls())
                 await made.learn_versions()
+                if self._door is not None:
+                    made.log_in_again_at(loop.time(), await self._door.log_in(made.ask))
         except (OSError, TimeoutError, ProtocolError, ValueError) as problem:
             # ValueError: where to go was told by another node, and is no name that there can be.
             made.abort()
@@ -119,6 +152,12 @@ class Peer:
             raise PeerLost(f"the connection to {self} was closed")
         self._connection = made
         return made
+
+    def _tls(self) -> dict[str, Any]:
+        tls = None if self._door is None else self._door.tls()
+        if tls is None or self._door is None:
+            return {}
+        return {"ssl": tls, "server_hostname": self._door.server_name(self.host) or ""}
 
 
 class _Connection(asyncio.BufferedProtocol):
@@ -133,6 +172,17 @@ class _Connection(asyncio.BufferedProtocol):
         self._waiting: deque[_Waiting] = deque()
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
+        self._stale_at = math.inf
+
+    @property
+    def fresh(self) -> bool:
+        """Whether what this node proved when it came in still holds, or others wait for answers."""
+        return bool(self._waiting) or asyncio.get_running_loop().time() < self._stale_at
+
+    def log_in_again_at(self, now: float, seconds: float | None) -> None:
+        """What was proved holds for so long."""
+        if seconds is not None:
+            self._stale_at = now + seconds
 
     async def learn_versions(self) -> None:
         """What the other side can do."""

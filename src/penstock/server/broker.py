@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.platform.workers import Workers
     from penstock.raft.service import QuorumService
     from penstock.replica.partition import Partition
+    from penstock.security.authorizer import Authorizer
     from penstock.storage.flush import GroupCommit
     from penstock.storage.log_directory import LogDirectory
     from penstock.storage.store import LogStore
@@ -96,6 +97,8 @@ class Broker:
         )
         self.rack_aware = config.get_str("replica.selector.class") == RACK_AWARE
         """Whether consumers are sent to replicas in their own rack."""
+        self.authorizer: Authorizer | None = None
+        """Who decides what principals may do; None lets everybody do everything."""
         self.local_controller: Controller = controller
         """The controller in this process, active or not; set by who assembles the node."""
         self.quorum: QuorumService
@@ -136,6 +139,8 @@ class Broker:
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Become what a newly committed image says."""
         self.image = image
+        if self.authorizer is not None and delta.acls is not None:
+            self.authorizer.on_image(image.acls)
         self.neighbours.on_image(image)
         self.throttles.on_image(image, delta)
         self.replication.on_image(delta)

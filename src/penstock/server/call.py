@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from penstock.net.connection import Connection
+from penstock.security.principal import ANONYMOUS, Principal
+
+
+class Sender(NamedTuple):
+    """Who asked a broker that passes the request on."""
+
+    principal: Principal
+    host: str
 
 
 class Call:
     """What a handler knows of a request besides its body."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "enveloped", "version")
+    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "sender", "version")
 
     def __init__(
         self,
@@ -17,15 +27,28 @@ class Call:
         version: int,
         correlation_id: int,
         client_id: str | None,
-        enveloped: bool = False,
+        sender: Sender | None = None,
     ) -> None:
         self.connection = connection
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        self.enveloped = enveloped
+        self.sender = sender
+        """For whom a broker passed it on, if one did."""
+
+    @property
+    def enveloped(self) -> bool:
         """Whether a broker passed it on, for a client of its own."""
+        return self.sender is not None
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
+        if self.sender is not None:
+            return self.sender.principal
+        gate = self.connection.gate
+        return ANONYMOUS if gate is None else gate.principal
 
     @property
     def listener_name(self) -> str:
@@ -35,4 +58,4 @@ class Call:
     @property
     def host(self) -> str:
         """The client's address."""
-        return self.connection.peer[0]
+        return self.connection.peer[0] if self.sender is None else self.sender.host

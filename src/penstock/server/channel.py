@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from typing import TYPE_CHECKING, Any
 
 from penstock.model.errors import ErrorCode
@@ -18,9 +17,10 @@ from penstock.net.peer import PeerLost
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.headers import read_response_header, write_request_header
-from penstock.protocol.primitives import ProtocolError, write_compact_string
+from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API
 from penstock.raft.driver import NotLeader
+from penstock.server.senders import packed_host, packed_principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,8 +169,8 @@ def enveloped(request: Any, call: Call) -> EnvelopeRequest:
     request.write(call.version, inside)
     return EnvelopeRequest(
         request_data=bytes(inside),
-        request_principal=_ANONYMOUS,
-        client_host_address=_packed(call.host),
+        request_principal=packed_principal(call.principal),
+        client_host_address=packed_host(call.host),
     )
 
 
@@ -187,23 +187,3 @@ def opened(answer: EnvelopeResponse, call: Call) -> Any:
     except ProtocolError as problem:
         raise PeerLost(f"the controller's answer cannot be read: {problem}") from problem
     return response
-
-
-def _packed(host: str) -> bytes:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            return socket.inet_pton(family, host.partition("%")[0])
-        except OSError:
-            continue
-    return b""  # a client without an address of its own, such as a simulated one
-
-
-def _principal(kind: str, name: str) -> bytes:
-    """A principal in Kafka's own layout: version 0, kind, name, no token, no tags."""
-    out = bytearray(2)
-    write_compact_string(out, kind)
-    write_compact_string(out, name)
-    return bytes(out + b"\0\0")
-
-
-_ANONYMOUS = _principal("User", "ANONYMOUS")

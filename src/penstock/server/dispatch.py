@@ -26,6 +26,7 @@ from penstock.server.plain_produce import serve_plain
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
+    from penstock.server.gate import Entrance, Gate
     from penstock.server.plain_produce import Result
 
 log = logging.getLogger("penstock.server")
@@ -37,6 +38,7 @@ _LENGTH = struct.Struct(">i")
 _FIRST = struct.Struct(">ii")  # frame length and correlation id
 _PRODUCE = int(ApiKey.PRODUCE)
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
+_TO_LOG_IN = frozenset({_API_VERSIONS, int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
 
 
 FRAME_BYTES_MAX = 4 * 1024 * 1024
@@ -65,11 +67,21 @@ class Route:
 class Dispatcher:
     """The service behind a listener."""
 
-    def __init__(self, broker: Broker, handlers: Mapping[int, Callable[[], Handler]]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        handlers: Mapping[int, Callable[[], Handler]],
+        entrance: Entrance | None = None,
+    ) -> None:
         self._broker = broker
         self._handlers = handlers
+        self._entrance = entrance
         self._routes: dict[int, Route] = {}
         self._produces = _PRODUCE in handlers
+
+    def gate(self, connection: Connection) -> Gate | None:
+        """What a new connection has to pass."""
+        return None if self._entrance is None else self._entrance.gate(connection)
 
     def may_overlap(self, frame: memoryview) -> bool:
         """Producers pipeline: a write may begin while an earlier one waits for its replicas."""
@@ -89,6 +101,9 @@ class Dispatcher:
             if large and api_key != _PRODUCE:
                 raise CloseConnection(f"a request of {len(frame)} bytes that carries no records")
             call = Call(connection, api_key, version, correlation_id, client_id)
+            gate = connection.gate
+            if gate is not None and not gate.passes(connection.last_active):
+                _only_to_log_in(call)
             route = self._routes.get(api_key) or self._route(call)
             reader = route.readers.get(version)
             if reader is None:
@@ -147,6 +162,12 @@ class Dispatcher:
 
         call.version = 0
         return encode(route.spec, call, unsupported(self._broker, call))
+
+
+def _only_to_log_in(call: Call) -> None:
+    """Who has not proved who they are, or not lately, may only do so."""
+    if call.api_key not in _TO_LOG_IN:
+        raise CloseConnection(f"request with api key {call.api_key} before authentication")
 
 
 async def _later(spec: ApiSpec, call: Call, response: Awaitable[Any]) -> Reply | None:

@@ -90,6 +90,11 @@ def serve_plain(
         return None  # the long way says what is wrong
     if not batches:
         return None
+    gate = connection.gate
+    if gate is not None and not (
+        gate.passes(connection.last_active) and gate.may_write(batches[0][0].topic)
+    ):
+        return None
     now = broker.clock.now()
     count = len(batches)
     size = _ANSWER_REST + topic_end - topic_at + count * _ANSWER.size

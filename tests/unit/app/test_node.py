@@ -152,19 +152,6 @@ async def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     await node.stop(clean=False)
 
 
-async def test_a_listener_that_is_not_built_yet_is_refused_by_name(tmp_path: Path) -> None:
-    secured = {
-        "listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-        "advertised.listeners": "SSL://127.0.0.1:9092",
-        "inter.broker.listener.name": "SSL",
-        "listener.security.protocol.map": "SSL:SSL,CONTROLLER:PLAINTEXT",
-    }
-    node = new_node(tmp_path, **secured)
-    with pytest.raises(CannotStart, match="only PLAINTEXT"):
-        await node.start()
-    await node.stop(clean=False)
-
-
 async def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
     async with running_node(tmp_path / "one") as first:
         port = port_of(first)

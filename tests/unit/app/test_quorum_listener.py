@@ -21,6 +21,8 @@ from penstock.raft.batches import decode_records
 from penstock.raft.messages import BeginEpoch, Fetch, FetchReply, Position, Replica, Vote, VoteReply
 from penstock.raft.wire import Envelope, reply_of, request_of
 from penstock.records.batch import read_head
+from penstock.security.principal import ANONYMOUS
+from penstock.server.senders import packed_principal
 from tests.unit.server.asking import running_node
 
 OBSERVER = Replica(99, b"9" * 16)
@@ -103,7 +105,11 @@ def enveloped(request: Any, version: int) -> EnvelopeRequest:
     inside = bytearray()
     write_request_header(inside, request.API_KEY, version, 7, "client")
     request.write(version, inside)
-    return EnvelopeRequest(request_data=bytes(inside), client_host_address=b"\x7f\0\0\1")
+    return EnvelopeRequest(
+        request_data=bytes(inside),
+        request_principal=packed_principal(ANONYMOUS),
+        client_host_address=b"\x7f\0\0\1",
+    )
 
 
 async def test_a_broker_passes_on_what_its_client_asked(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class FakeConnection:
 
     listener_name = "PLAINTEXT"
     peer = ("127.0.0.1", 1)
+    gate = None
 
 
 @pytest.mark.parametrize("seed", range(3))

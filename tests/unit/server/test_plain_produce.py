@@ -32,6 +32,7 @@ class Client:
 
     listener_name = "PLAINTEXT"
     peer = ("127.0.0.1", 1)
+    gate = None
 
 
 class Pair:

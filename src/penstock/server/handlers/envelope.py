@@ -18,6 +18,7 @@ from penstock.raft.driver import NotLeader
 from penstock.server.apis import CONTROLLER_HANDLERS, FORWARDED
 from penstock.server.call import Call
 from penstock.server.dispatch import encode
+from penstock.server.senders import sender_of
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
@@ -33,9 +34,10 @@ async def handle(broker: Broker, call: Call, request: EnvelopeRequest) -> Envelo
         if api_key not in FORWARDED or version not in API[api_key].codec_versions:
             return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
         inner, _ = API[api_key].request_class.read(data, version, body_at)
+        sender = sender_of(request.request_principal, request.client_host_address)
     except ProtocolError:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-    within = Call(call.connection, api_key, version, correlation_id, client_id, enveloped=True)
+    within = Call(call.connection, api_key, version, correlation_id, client_id, sender)
     try:
         answer: Any = CONTROLLER_HANDLERS[api_key]()(broker, within, inner)
         if inspect.isawaitable(answer):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from penstock.app.listeners import Listeners
 from penstock.app.node import Node
+from penstock.app.security import Security
 from penstock.model.config.node import NodeConfig
 from penstock.net.buffers import BufferPool
 from penstock.net.connection import Connection
@@ -45,8 +46,8 @@ class SimulatedListener(Listener):
 class SimulatedListeners(Listeners):
     """All listeners of a node in the simulated network."""
 
-    def __init__(self, config: NodeConfig, network: SimulatedNetwork) -> None:
-        super().__init__(config)
+    def __init__(self, config: NodeConfig, security: Security, network: SimulatedNetwork) -> None:
+        super().__init__(config, security)
         self._network = network
 
     def bind(self) -> None:
@@ -63,7 +64,7 @@ class _SimulatedNode(Node):
         self._chance = machine.chance
         self._disk = machine.disk
         self._workers = machine.workers
-        self._listeners = SimulatedListeners(config, machine.network)
+        self._listeners = SimulatedListeners(config, self._security, machine.network)
 
     @property
     def assembled(self) -> bool:

@@ -1,0 +1,1 @@
+"""Who somebody is and what they may do: principals, mechanisms, rights. Pure, but for key files."""

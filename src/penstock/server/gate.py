@@ -1,0 +1,94 @@
+"""What a node knows of who is at the other end of a connection, and whether to let them pass.
+
+A connection without a gate is open: its listener asks for no proof, and no authorizer is set. All
+others have one, made when the connection comes in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.model.operations import Operation
+from penstock.model.resources import ResourceType
+from penstock.security.principal import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from penstock.net.connection import Connection
+    from penstock.security.authorizer import Authorizer
+
+
+class Login(Protocol):
+    """A SASL exchange of one connection: to be begun, under way, or done and to be repeated."""
+
+    async def handshake(self, request: Any, version: int) -> Any:
+        """SaslHandshake: choose a mechanism."""
+
+    async def authenticate(self, gate: Gate, request: Any, version: int) -> Any:
+        """SaslAuthenticate: one step. At the end of the last it calls `gate.let_in`."""
+
+
+class Entrance(Protocol):
+    """What a listener asks of those who come in."""
+
+    def gate(self, connection: Connection) -> Gate | None:
+        """The gate of a new connection; None if there is nothing to ask and nothing to check."""
+
+
+class Gate:
+    """One connection's proof and rights."""
+
+    __slots__ = (
+        "_authorizer",
+        "_edition",
+        "_host",
+        "_writable",
+        "expires_at",
+        "login",
+        "principal",
+    )
+
+    def __init__(
+        self,
+        host: str,
+        authorizer: Authorizer | None,
+        principal: Principal = ANONYMOUS,
+        login: Login | None = None,
+    ) -> None:
+        """With a `login`, nobody passes before it is done."""
+        self.principal = principal
+        self.login = login
+        self.expires_at = math.inf if login is None else -math.inf
+        """When, by the loop's clock, they have to prove again who they are."""
+        self._host = host
+        self._authorizer = authorizer
+        self._writable: set[str] = set()
+        self._edition = -1
+
+    def let_in(self, principal: Principal, until: float = math.inf) -> None:
+        """They are who they say, until the loop's clock shows `until`."""
+        if principal != self.principal:
+            self._writable.clear()
+        self.principal = principal
+        self.expires_at = until
+
+    def passes(self, now: float) -> bool:
+        """Whether requests are taken at all."""
+        return now < self.expires_at
+
+    def may_write(self, topic: str) -> bool:
+        """Whether the topic may be written: remembered, for this is asked with each batch."""
+        authorizer = self._authorizer
+        if authorizer is None:
+            return True
+        if authorizer.edition != self._edition:
+            self._writable.clear()
+            self._edition = authorizer.edition
+        if topic in self._writable:
+            return True
+        if authorizer.allows(
+            self.principal, self._host, Operation.WRITE, ResourceType.TOPIC, topic
+        ):
+            self._writable.add(topic)
+            return True
+        return False
