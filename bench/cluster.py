@@ -237,6 +237,7 @@ def _led_by_others(admin: AdminClient, topics: list[str], dead: int) -> int:
     return sum(
         each.leader >= 0 and each.leader != dead
         for topic in topics
+        if topic in found  # a node just started does not know them all yet
         for each in found[topic].partitions.values()
     )
 

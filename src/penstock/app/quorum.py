@@ -147,6 +147,7 @@ def _settings(config: NodeConfig, cluster_id: str) -> Settings:
         partitions_default=config.get_int("num.partitions"),
         replication_default=config.get_int("default.replication.factor"),
         session_timeout_ms=config.get_int("broker.session.timeout.ms"),
+        heartbeat_ms=config.get_int("broker.heartbeat.interval.ms"),
         delete_topics=config.get_bool("delete.topic.enable"),
         isr_min_default=config.get_int("min.insync.replicas"),
         balance_seconds=(

@@ -79,6 +79,8 @@ class Settings(NamedTuple):
     partitions_default: int = 1
     replication_default: int = 1
     session_timeout_ms: int = 9_000
+    heartbeat_ms: int = 2_000
+    """How often brokers say that they are there."""
     delete_topics: bool = True
     isr_min_default: int = 1
     balance_seconds: float | None = 300

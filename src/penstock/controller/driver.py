@@ -245,6 +245,12 @@ class ControllerDriver:
             loop = asyncio.get_running_loop()
             self._check = loop.call_later((at - now) / 1000, self._look_for_silent, at)
 
+    def hung_up(self, broker_id: int) -> None:
+        """A broker's connection is gone: it has to call again soon, or it counts as dead."""
+        self._machine.sessions.hang_up(broker_id, self._clock.monotonic())
+        if self.active and not self._closing:
+            self._schedule_check()
+
     def _others(self) -> list[int]:
         brokers = self._machine.image.cluster.brokers.values()
         return [each.id for each in brokers if not each.fenced and each.id != self.raft.node_id]

@@ -73,7 +73,8 @@ class Controller:
         self.settings = settings
         self.rules = rules
         self.supported = supported
-        self.sessions = Sessions(settings.session_timeout_ms)
+        # A heartbeat and a half: the next one is late, not only due.
+        self.sessions = Sessions(settings.session_timeout_ms, settings.heartbeat_ms * 3 // 2)
         self.image = EMPTY
         """Everything decided so far."""
         self._names = TopicNames()

@@ -18,6 +18,8 @@ from penstock.net.framing import FrameAssembly, FrameError, frame_length
 from penstock.net.outbox import Outbox, Part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.net.listener import Listener
 
 log = logging.getLogger("penstock.net")
@@ -80,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         "gate",
         "last_active",
         "listener_name",
+        "on_lost",
         "peer",
         "transport",
     )
@@ -100,6 +103,8 @@ class Connection(asyncio.BufferedProtocol):
         self.peer: tuple[str, int] = ("", 0)
         self.gate: Any = None
         """What the service keeps of who this is; None if it has nothing to ask."""
+        self.on_lost: Callable[[], None] | None = None
+        """Told, once, when the connection is gone."""
 
     # -- asyncio's side ---------------------------------------------------------------------
 
@@ -145,6 +150,9 @@ class Connection(asyncio.BufferedProtocol):
         self._slots.clear()
         self._outbox.forget()
         self._listener.forget(self)
+        if self.on_lost is not None:
+            self.on_lost()
+            self.on_lost = None
 
     # -- requests ---------------------------------------------------------------------------
 

@@ -53,6 +53,13 @@ class Controller(Protocol):
         """The controller's response to a request that changes or asks about metadata."""
 
 
+class LocalController(Controller, Protocol):
+    """The controller in this process."""
+
+    def hung_up(self, broker_id: int) -> None:
+        """The connection of a broker that said it lived is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
     """Bounds on what clients may make the broker hold."""
@@ -99,7 +106,7 @@ class Broker:
         """Whether consumers are sent to replicas in their own rack."""
         self.authorizer: Authorizer | None = None
         """Who decides what principals may do; None lets everybody do everything."""
-        self.local_controller: Controller = controller
+        self.local_controller: LocalController
         """The controller in this process, active or not; set by who assembles the node."""
         self.quorum: QuorumService
         """This node's part in the quorum; set by who assembles the node."""

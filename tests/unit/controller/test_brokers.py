@@ -135,6 +135,37 @@ def test_a_silent_broker_is_fenced_and_others_take_over() -> None:
     assert stage.image.cluster.active(1)
 
 
+def test_who_hung_up_has_a_heartbeat_and_a_half_to_call_again() -> None:
+    stage = Stage(3)
+    stage.machine.sessions.hang_up(1, stage.now)
+    stage.now += 3_000
+    assert stage.tick() is None
+    stage.now += 1
+    assert stage.tick() is not None
+    assert stage.image.cluster.brokers[1].fenced
+    assert stage.image.cluster.active(2)
+
+
+def test_who_hung_up_and_called_again_has_the_whole_timeout() -> None:
+    stage = Stage(3)
+    stage.machine.sessions.hang_up(1, stage.now)
+    stage.now += 2_000
+    stage.beat(1)
+    stage.now += 7_000
+    assert stage.tick() is None
+
+
+def test_hanging_up_prolongs_nothing() -> None:
+    stage = Stage(3)
+    stage.now += 8_000
+    stage.beat(2)
+    stage.beat(3)
+    stage.machine.sessions.hang_up(1, stage.now)
+    stage.now += 1_001
+    assert stage.tick() is not None
+    assert stage.image.cluster.brokers[1].fenced
+
+
 def test_the_broker_in_the_controllers_own_process_is_never_fenced_for_silence() -> None:
     stage = Stage()
     stage.machine.settings = stage.machine.settings._replace(node_id=1)

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api_keys import ApiKey
 from penstock.server.forwarding import forward
+
+_HEARTBEAT = int(ApiKey.BROKER_HEARTBEAT)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -20,4 +24,15 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, call: Call, request: Any) -> Awaitable[Any]:
     """The controller's answer, or that another one decides."""
+    if call.api_key == _HEARTBEAT:
+        return _heartbeat(broker, call, request)
     return forward(broker, call, request)
+
+
+async def _heartbeat(broker: Broker, call: Call, request: Any) -> Any:
+    """A broker that is known lives as long as its connection, and a moment longer."""
+    response = await forward(broker, call, request)
+    if response.error_code == ErrorCode.NONE:
+        broker_id = request.broker_id
+        call.connection.on_lost = lambda: broker.local_controller.hung_up(broker_id)
+    return response
