@@ -1,0 +1,180 @@
+"""Who was refused, who came in, and who changed what: one line of JSON each, for those who watch.
+
+The lines go to the logger `penstock.audit`. The same refusal is written once in a window, and how
+often it came again is written when the window ends: a client that retries in a loop fills no disk.
+What is changed is always written, by the node that was asked and, if another one decides, by that
+one too. Secrets are never given to these functions, and names are cut to a length.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from penstock.model.config.problems import shortened
+from penstock.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.model.operations import Operation
+    from penstock.model.resources import ResourceType
+    from penstock.security.principal import Principal
+    from penstock.server.call import Call
+
+log = logging.getLogger("penstock.audit")
+
+WINDOW_SECONDS = 60.0
+"""In which the same event is written once."""
+
+LINES_MAX = 1_000
+"""Of events that are not changes, in one window; how many more there were is written at its end."""
+
+TEXT_MAX = 255
+ITEMS_MAX = 100
+"""Of a list in the details of a change."""
+
+
+# -- what others call -----------------------------------------------------------------------------
+
+
+def denied(call: Call, operation: Operation, kind: ResourceType, name: str) -> None:
+    """Somebody asked for what they have no right to.
+
+    `server/rights.py` calls it by itself, unless it is asked not to: who is only shown less of a
+    list was not refused anything.
+    """
+    _seldom(
+        {
+            "event": "denied",
+            **_who(call),
+            "operation": operation.name,
+            "resource": f"{kind.name}:{_short(name)}",
+        },
+        # Not by the request: who may not read a topic may not in any of its versions.
+        ("denied", str(call.principal), call.host, int(operation), int(kind), name),
+    )
+
+
+def login_failed(host: str, listener: str, mechanism: str, user: str, reason: str) -> None:
+    """Somebody could not prove who they are; a `user` that they claimed to be may be empty."""
+    event = _login("login failed", host, listener, mechanism, user)
+    _seldom({**event, "reason": _short(reason)}, tuple(event.values()))
+
+
+def logged_in(host: str, listener: str, mechanism: str, principal: Principal) -> None:
+    """Somebody proved who they are."""
+    event = _login("logged in", host, listener, mechanism, str(principal))
+    _seldom(event, tuple(event.values()))
+
+
+def changed(call: Call, what: str, details: Mapping[str, Any] | None = None) -> None:
+    """Somebody changed something: `what` in a few words, `details` as plain values."""
+    event = {"event": "changed", **_who(call), "change": what}
+    if details:
+        event["details"] = _cut(details)
+    _write(event)
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+
+def _who(call: Call) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "principal": _short(str(call.principal)),
+        "host": call.host,
+        "listener": call.listener_name,
+        "api": ApiKey(call.api_key).name,
+        "client": _short(call.client_id or ""),
+    }
+    if call.enveloped:
+        told["passed_on_by"] = call.connection.peer[0]
+    return told
+
+
+def _login(event: str, host: str, listener: str, mechanism: str, user: str) -> dict[str, Any]:
+    return {
+        "event": event,
+        "host": host,
+        "listener": listener,
+        "mechanism": _short(mechanism),
+        "principal": _short(user),
+    }
+
+
+def _short(text: str) -> str:
+    return shortened(text, TEXT_MAX)
+
+
+def _cut(value: Any) -> Any:
+    """A value as it is written: nothing in it can be longer than what one wants to read."""
+    if isinstance(value, str):
+        return _short(value)
+    if isinstance(value, dict):
+        return {_short(str(key)): _cut(each) for key, each in list(value.items())[:ITEMS_MAX]}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [_cut(each) for each in list(value)[:ITEMS_MAX]]
+        more = len(value) - ITEMS_MAX
+        return [*items, f"and {more} more"] if more > 0 else items
+    return value if value is None or isinstance(value, bool | int | float) else _short(str(value))
+
+
+def _write(event: Mapping[str, Any]) -> None:
+    # JSON escapes line ends and what terminals take for commands: nobody forges a line by a name.
+    log.info("%s", json.dumps(event))
+
+
+# -- how often ------------------------------------------------------------------------------------
+
+
+class Window:
+    """Which events were told since when, and how often they came again. Pure."""
+
+    __slots__ = ("_told", "_unwritten")
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[Any, ...], tuple[Mapping[str, Any], int]] = {}
+        self._unwritten = 0
+
+    def take(self, event: Mapping[str, Any], key: tuple[Any, ...]) -> bool:
+        """Whether to write the event now: not if its like was, or too much was already."""
+        known = self._told.get(key)
+        if known is not None:
+            self._told[key] = (known[0], known[1] + 1)
+            return False
+        if len(self._told) >= LINES_MAX:
+            self._unwritten += 1
+            return False
+        self._told[key] = (event, 0)
+        return True
+
+    def end(self) -> list[Mapping[str, Any]]:
+        """What is to be said when the window ends."""
+        again: list[Mapping[str, Any]] = [
+            {**event, "again": count} for event, count in self._told.values() if count
+        ]
+        if self._unwritten:
+            again.append({"event": "more than could be written", "count": self._unwritten})
+        return again
+
+
+_windows: WeakKeyDictionary[asyncio.AbstractEventLoop, Window] = WeakKeyDictionary()
+"""The one that is open now, by the loop that the node runs on."""
+
+
+def _seldom(event: Mapping[str, Any], key: tuple[Any, ...]) -> None:
+    loop = asyncio.get_running_loop()
+    window = _windows.get(loop)
+    if window is None:
+        window = _windows[loop] = Window()
+        loop.call_later(WINDOW_SECONDS, _end_window, loop)
+    if window.take(event, key):
+        _write(event)
+
+
+def _end_window(loop: asyncio.AbstractEventLoop) -> None:
+    for event in _windows.pop(loop).end():
+        _write(event)
