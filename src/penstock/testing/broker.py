@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 READY = "penstock is ready on "
+PLAINTEXT = "PLAINTEXT"
 LOG_LINES_MAX = 10_000
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
@@ -31,7 +32,9 @@ class Broker:
 
     `async with` works as well. It takes a free port, and keeps it over restarts, so that clients
     find it again. `config` holds broker settings, such as `{"num.partitions": "3"}`. Data lives in
-    a temporary directory that is removed at the end; `data` names a directory to keep.
+    a temporary directory that is removed at the end; `data` names a directory to keep. With a
+    `protocol` such as SASL_SSL its listener bears that name and asks for that proof; what to prove
+    is up to `config`.
 
     To see how your code takes a crash: `kill()`, then `start()`. When the process that made the
     broker dies, the broker ends too.
@@ -46,11 +49,13 @@ class Broker:
         data: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        protocol: str = PLAINTEXT,
         start_seconds_max: float = START_SECONDS_MAX,
     ) -> None:
         self.config = dict(config or {})
         self.host = host
         self.port = port
+        self.protocol = protocol
         self._kept = data is not None
         self._data = None if data is None else os.fspath(data)
         self._start_seconds_max = start_seconds_max
@@ -97,7 +102,7 @@ class Broker:
         """Start, and do not wait: brokers that need each other are begun together."""
         if self.running:
             raise BrokerFailed(f"the broker is running already, with pid {self.pid}")
-        settings = [f"{key}={value}" for key, value in self.config.items()]
+        settings = [f"{key}={value}" for key, value in self._settings().items()]
         keep = "keep" if self._kept else "drop"
         self._process = subprocess.Popen(
             [*self.COMMAND, self.host, str(self.port), self.data, keep, *settings],
@@ -111,6 +116,18 @@ class Broker:
         )
         assert self._process.stdout is not None
         self._output = _Output(self._process.stdout, self._lines)
+
+    def _settings(self) -> dict[str, str]:
+        if self.protocol == PLAINTEXT:
+            return self.config
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        listener = f"{self.protocol}://{host}:{self.port}"
+        return {
+            "listeners": f"{listener},CONTROLLER://localhost:0",
+            "advertised.listeners": listener,
+            **protocol_settings(self.protocol, PLAINTEXT),
+            **self.config,
+        }
 
     def wait_ready(self) -> None:
         """Return when a broker that was begun takes requests."""
@@ -212,6 +229,16 @@ class Broker:
 
     def _failure(self, problem: str) -> BrokerFailed:
         return BrokerFailed(f"{problem}\n{self.log[-8000:] or '(it printed nothing)'}")
+
+
+def protocol_settings(protocol: str, controller_protocol: str) -> dict[str, str]:
+    """Which proof listeners ask for: the brokers' bears the protocol's name."""
+    if protocol == controller_protocol == PLAINTEXT:
+        return {}
+    return {
+        "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:{controller_protocol}",
+        "inter.broker.listener.name": protocol,
+    }
 
 
 class _Output:

@@ -8,15 +8,20 @@ import signal
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.metadata.cluster import Endpoint
+from penstock.model.config.endpoints import security_number
 from penstock.model.ids import uuid_text
 from penstock.platform.chance import SystemChance
 from penstock.platform.clock import SystemClock
 from penstock.platform.disk import Disk
 from penstock.raft.format import Formatter, Identity
 from penstock.raft.voters import DYNAMIC_FROM, Voter, Voters
-from penstock.testing.broker import Broker, BrokerFailed
+from penstock.testing.broker import PLAINTEXT, Broker, BrokerFailed, protocol_settings
+
+if TYPE_CHECKING:
+    from penstock.net.peer import Door
 
 HOST = "127.0.0.1"
 REPLICATION_MAX = 3
@@ -73,6 +78,9 @@ class Cluster:
     `["controller", "broker", "broker"]`. `config` holds settings for all of them; `configs` those
     of single nodes, by id. Data lives in a temporary directory unless `data` names one to keep.
 
+    The listeners of brokers bear the name of their `protocol`, those of controllers are named
+    CONTROLLER and speak `controller_protocol`; what has to be proved there is up to `config`.
+
     The controllers are voters for good, named in every node's configuration; in a `dynamic` quorum
     the metadata log names them, and they can be added and removed.
     """
@@ -86,6 +94,8 @@ class Cluster:
         configs: Mapping[int, Mapping[str, str]] | None = None,
         data: str | os.PathLike[str] | None = None,
         dynamic: bool = False,
+        protocol: str = PLAINTEXT,
+        controller_protocol: str = PLAINTEXT,
         start_seconds_max: float = 60.0,
     ) -> None:
         each_role = [roles] * nodes if isinstance(roles, str) else list(roles)
@@ -97,11 +107,13 @@ class Cluster:
         self._data = os.fspath(data) if data is not None else tempfile.mkdtemp(prefix="penstock-")
         self._config = dict(config or {})
         self._start_seconds_max = start_seconds_max
+        self._protocol = protocol
+        self._protocols = protocol_settings(protocol, controller_protocol)
         ports = iter(free_ports(nodes))
         self._controllers = {
             number: next(ports) for number, role in enumerate(each_role, 1) if "controller" in role
         }
-        self._first_voters = _voters(self._controllers) if dynamic else None
+        self._first_voters = _voters(self._controllers, controller_protocol) if dynamic else None
         self._quorum = quorum_settings(self._controllers, dynamic=dynamic)
         self._replication = replication_settings(sum("broker" in role for role in each_role))
         self.nodes: dict[int, Node] = {}
@@ -120,7 +132,8 @@ class Cluster:
         port, spare = free_ports(2)
         controller_port = self._controllers.get(node_id, spare)
         settings = {
-            **settings_of(node_id, roles, port, controller_port),
+            **settings_of(node_id, roles, port, controller_port, self._protocol),
+            **self._protocols,
             **self._quorum,
             **self._replication,
             **self._config,
@@ -181,12 +194,15 @@ class Cluster:
             os.makedirs(directory, exist_ok=True)
             formatter.format(directory, identity, SystemClock().now(), chance)
 
-    def active_controller(self, seconds_max: float = 30.0) -> int:
-        """The id of the controller that decides now, as the brokers that run tell it."""
+    def active_controller(self, seconds_max: float = 30.0, door: Door | None = None) -> int:
+        """The id of the controller that decides now, as the brokers that run tell it.
+
+        A `door` tells how to enter their listeners, where these are not open.
+        """
         import asyncio
 
         ports = [each.port for each in self.brokers if each.running]
-        return asyncio.run(find_leader(ports, seconds_max))
+        return asyncio.run(find_leader(ports, seconds_max, door))
 
     # -- together ---------------------------------------------------------------------------------
 
@@ -237,7 +253,7 @@ class Cluster:
         self.close()
 
 
-async def find_leader(ports: Sequence[int], seconds_max: float) -> int:
+async def find_leader(ports: Sequence[int], seconds_max: float, door: Door | None = None) -> int:
     """Who leads the metadata log, as brokers on these ports tell it."""
     import asyncio
 
@@ -251,7 +267,7 @@ async def find_leader(ports: Sequence[int], seconds_max: float) -> int:
     async with asyncio.timeout(seconds_max):
         while True:
             for port in ports:
-                peer = Peer(HOST, port, "cluster")
+                peer = Peer(HOST, port, "cluster", door)
                 try:
                     told = await peer.ask(made.DescribeQuorumRequest(topics=[topic]), seconds_max)
                 except PeerLost:
@@ -264,11 +280,13 @@ async def find_leader(ports: Sequence[int], seconds_max: float) -> int:
             await asyncio.sleep(0.1)
 
 
-def settings_of(node_id: int, roles: str, port: int, controller_port: int) -> dict[str, str]:
+def settings_of(
+    node_id: int, roles: str, port: int, controller_port: int, protocol: str
+) -> dict[str, str]:
     """What makes a node one of several, in Kafka's own keys."""
     listeners = []
     if "broker" in roles:
-        listeners.append(f"PLAINTEXT://{HOST}:{port}")
+        listeners.append(f"{protocol}://{HOST}:{port}")
     if "controller" in roles:
         listeners.append(f"CONTROLLER://{HOST}:{controller_port}")
     return {
@@ -288,11 +306,11 @@ def quorum_settings(controllers: Mapping[int, int], *, dynamic: bool) -> dict[st
     return {"controller.quorum.voters": voters}
 
 
-def _voters(controllers: Mapping[int, int]) -> Voters:
-    chance = SystemChance()
+def _voters(controllers: Mapping[int, int], protocol: str) -> Voters:
+    chance, security = SystemChance(), security_number(protocol)
     return Voters(
         {
-            number: Voter(number, chance.uuid(), (Endpoint("CONTROLLER", HOST, port, 0),))
+            number: Voter(number, chance.uuid(), (Endpoint("CONTROLLER", HOST, port, security),))
             for number, port in controllers.items()
         },
         DYNAMIC_FROM,
