@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.metadata.layers import changed
 from penstock.protocol.generated.metadata_records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
@@ -24,12 +25,33 @@ class Acl(NamedTuple):
     operation: int
     permission: int
 
+    def record(self, acl_id: bytes) -> AccessControlEntryRecord:
+        """The entry as the log holds it."""
+        return AccessControlEntryRecord(
+            id=acl_id,
+            resource_type=self.resource_type,
+            resource_name=self.resource_name,
+            pattern_type=self.pattern_type,
+            principal=self.principal,
+            host=self.host,
+            operation=self.operation,
+            permission_type=self.permission,
+        )
+
 
 class AclsImage:
-    __slots__ = ("by_id",)
+    """Entries by id, and the ids of each entry."""
 
-    def __init__(self, by_id: Mapping[bytes, Acl] | None = None) -> None:
+    __slots__ = ("by_id", "ids")
+
+    def __init__(
+        self,
+        by_id: Mapping[bytes, Acl] | None = None,
+        ids: Mapping[Acl, tuple[bytes, ...]] | None = None,
+    ) -> None:
         self.by_id: Mapping[bytes, Acl] = by_id if by_id is not None else {}
+        self.ids: Mapping[Acl, tuple[bytes, ...]] = ids if ids is not None else _ids(self.by_id)
+        """Which ids say the same: one as a rule, but nothing in a log forbids two."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AclsImage) and self.by_id == other.by_id
@@ -38,16 +60,14 @@ class AclsImage:
 
     def records(self) -> Iterator[AccessControlEntryRecord]:
         for acl_id, acl in self.by_id.items():
-            yield AccessControlEntryRecord(
-                id=acl_id,
-                resource_type=acl.resource_type,
-                resource_name=acl.resource_name,
-                pattern_type=acl.pattern_type,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
+            yield acl.record(acl_id)
+
+
+def _ids(by_id: Mapping[bytes, Acl]) -> Mapping[Acl, tuple[bytes, ...]]:
+    ids: dict[Acl, tuple[bytes, ...]] = {}
+    for acl_id, acl in by_id.items():
+        ids[acl] = (*ids.get(acl, ()), acl_id)
+    return ids
 
 
 class AclsDelta:
@@ -74,5 +94,18 @@ class AclsDelta:
         self.changed[record.id] = None
 
     def apply(self) -> AclsImage:
-        merged = {**self.image.by_id, **self.changed}
-        return AclsImage({i: acl for i, acl in merged.items() if acl is not None})
+        return AclsImage(
+            changed(self.image.by_id, self.changed), changed(self.image.ids, self._ids())
+        )
+
+    def _ids(self) -> dict[Acl, tuple[bytes, ...] | None]:
+        """The ids of each entry that came or went; None where none is left."""
+        ids: dict[Acl, tuple[bytes, ...]] = {}
+        for acl_id, acl in self.changed.items():
+            before = self.image.by_id.get(acl_id)
+            if before is not None:
+                held = ids.get(before, self.image.ids.get(before, ()))
+                ids[before] = tuple(each for each in held if each != acl_id)
+            if acl is not None:
+                ids[acl] = (*ids.get(acl, self.image.ids.get(acl, ())), acl_id)
+        return {acl: held or None for acl, held in ids.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.metadata.layers import changed
 from penstock.protocol.generated.metadata_records import (
     DelegationTokenRecord,
     RemoveDelegationTokenRecord,
@@ -69,5 +70,4 @@ class DelegationTokensDelta:
         self.changed[record.token_id] = None
 
     def apply(self) -> DelegationTokensImage:
-        merged = {**self.image.by_id, **self.changed}
-        return DelegationTokensImage({i: t for i, t in merged.items() if t is not None})
+        return DelegationTokensImage(changed(self.image.by_id, self.changed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.metadata.layers import changed
 from penstock.protocol.generated.metadata_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
@@ -67,5 +68,4 @@ class ScramDelta:
         self.changed[record.mechanism, record.name] = None
 
     def apply(self) -> ScramImage:
-        merged = {**self.image.users, **self.changed}
-        return ScramImage({key: value for key, value in merged.items() if value is not None})
+        return ScramImage(changed(self.image.users, self.changed))

@@ -12,6 +12,10 @@ Reader = Callable[[memoryview, int], tuple[Any, int]]
 Writer = Callable[[Any, bytearray, Splices | None], None]
 
 
+SECRETS = frozenset({"auth_bytes", "hmac", "salted_password", "server_key", "stored_key"})
+"""Fields that open doors: a message that finds its way into a log shows none of them."""
+
+
 class Part:
     """A struct inside a message. Equal when all fields are; mutable, so not hashable."""
 
@@ -24,7 +28,10 @@ class Part:
         return all(getattr(self, it) == getattr(other, it) for it in self.__slots__)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{it}={getattr(self, it)!r}" for it in self.__slots__)
+        fields = ", ".join(
+            f"{it}={'[hidden]' if it in SECRETS else repr(getattr(self, it))}"
+            for it in self.__slots__
+        )
         return f"{type(self).__name__}({fields})"
 
 
