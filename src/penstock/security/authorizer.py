@@ -58,6 +58,13 @@ class Authorizer:
             answer = self._answers[question] = self._decide(who, host, operation, kind, name)
         return answer
 
+    def allows_some(
+        self, principal: Principal, host: str, operation: Operation, kind: ResourceType
+    ) -> bool:
+        """Whether there is any name, of a resource that is there or not, for which it may."""
+        names = {each.resource_name for each in self._entries if each.resource_type == kind}
+        return any(self.allows(principal, host, operation, kind, name) for name in names)
+
     def _decide(
         self, who: str, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> bool:

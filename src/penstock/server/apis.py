@@ -7,6 +7,7 @@ from importlib import import_module
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.registry import API
+from penstock.server.access import ACCESS, CONTROLLER_ACCESS, Access, guarded
 from penstock.server.dispatch import Handler
 
 _BUILT = (
@@ -85,10 +86,9 @@ _FOR_OTHERS = (ApiKey.ALTER_CLIENT_QUOTAS,)
 offer them."""
 
 
-def _lazy(name: str) -> Callable[[], Handler]:
+def _lazy(name: str, access: Access) -> Callable[[], Handler]:
     def load() -> Handler:
-        handler: Handler = import_module(f"penstock.server.handlers.{name}").handle
-        return handler
+        return guarded(import_module(f"penstock.server.handlers.{name}").handle, access)
 
     return load
 
@@ -111,5 +111,7 @@ FORWARDED = (
 ) - {int(ApiKey.FETCH), int(ApiKey.API_VERSIONS)}
 """What a broker may pass on to the controller for its clients."""
 
-HANDLERS = {key: _lazy(name) for key, name in MODULES.items()}
-CONTROLLER_HANDLERS = {key: _lazy(name) for key, name in CONTROLLER_MODULES.items()}
+HANDLERS = {key: _lazy(name, ACCESS[key]) for key, name in MODULES.items()}
+CONTROLLER_HANDLERS = {
+    key: _lazy(name, CONTROLLER_ACCESS[key]) for key, name in CONTROLLER_MODULES.items()
+}

@@ -1,4 +1,4 @@
-"""How each request that is passed on to the controller is refused: Kafka's error, in its place."""
+"""How requests are refused as a whole: Kafka's error, in its place."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import (
     alter_client_quotas,
     alter_configs,
+    alter_replica_log_dirs,
+    alter_user_scram_credentials,
+    create_acls,
+    delete_acls,
     elect_leaders,
     incremental_alter_configs,
+    write_txn_markers,
 )
 from penstock.protocol.generated.create_partitions import (
     CreatePartitionsResponse,
@@ -139,6 +144,77 @@ def _alter_client_quotas(request: Any, error: ErrorCode, _: int) -> Message:
     )
 
 
+def _write_txn_markers(request: Any, error: ErrorCode, _: int) -> Message:
+    return write_txn_markers.WriteTxnMarkersResponse(
+        markers=[
+            write_txn_markers.WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    write_txn_markers.WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            write_txn_markers.WritableTxnMarkerPartitionResult(
+                                partition_index=each, error_code=error
+                            )
+                            for each in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def _alter_replica_log_dirs(request: Any, error: ErrorCode, _: int) -> Message:
+    return alter_replica_log_dirs.AlterReplicaLogDirsResponse(
+        results=[
+            alter_replica_log_dirs.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    alter_replica_log_dirs.AlterReplicaLogDirPartitionResult(
+                        partition_index=each, error_code=error
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        ]
+    )
+
+
+def _create_acls(request: Any, error: ErrorCode, _: int) -> Message:
+    return create_acls.CreateAclsResponse(
+        results=[
+            create_acls.AclCreationResult(error_code=error, error_message=error.message)
+            for _ in request.creations
+        ]
+    )
+
+
+def _delete_acls(request: Any, error: ErrorCode, _: int) -> Message:
+    return delete_acls.DeleteAclsResponse(
+        filter_results=[
+            delete_acls.DeleteAclsFilterResult(error_code=error, error_message=error.message)
+            for _ in request.filters
+        ]
+    )
+
+
+def _alter_user_scram_credentials(request: Any, error: ErrorCode, _: int) -> Message:
+    users = {each.name for each in (*request.deletions, *request.upsertions)}
+    return alter_user_scram_credentials.AlterUserScramCredentialsResponse(
+        results=[
+            alter_user_scram_credentials.AlterUserScramCredentialsResult(
+                user=user, error_code=error, error_message=error.message
+            )
+            for user in sorted(users)
+        ]
+    )
+
+
 _SHAPES: dict[int, Callable[[Any, ErrorCode, int], Message]] = {
     int(ApiKey.CREATE_TOPICS): _create_topics,
     int(ApiKey.DELETE_TOPICS): _delete_topics,
@@ -147,5 +223,10 @@ _SHAPES: dict[int, Callable[[Any, ErrorCode, int], Message]] = {
     int(ApiKey.INCREMENTAL_ALTER_CONFIGS): _incremental_alter_configs,
     int(ApiKey.ALTER_CLIENT_QUOTAS): _alter_client_quotas,
     int(ApiKey.ELECT_LEADERS): _elect_leaders,
+    int(ApiKey.WRITE_TXN_MARKERS): _write_txn_markers,
+    int(ApiKey.ALTER_REPLICA_LOG_DIRS): _alter_replica_log_dirs,
+    int(ApiKey.CREATE_ACLS): _create_acls,
+    int(ApiKey.DELETE_ACLS): _delete_acls,
+    int(ApiKey.ALTER_USER_SCRAM_CREDENTIALS): _alter_user_scram_credentials,
 }
 """Responses that have an error for each part; all others have one for the whole."""
