@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import Millis
+from penstock.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,8 +16,9 @@ if TYPE_CHECKING:
     from penstock.controller.topic_names import TopicNames
     from penstock.metadata.image import MetadataImage
     from penstock.metadata.levels import LevelRange
-    from penstock.model.ids import Millis
     from penstock.platform.chance import Chance
+
+THE_EPOCH = Millis(0)
 
 RECORDS_MAX = 25_000
 """Records that one change may consist of: it is one batch, which is read and applied whole."""
@@ -56,6 +59,10 @@ class ConfigRoom:
             each + len(key.encode()) + len((value or "").encode())
             for key, value in settings.items()
         )
+        return self.take_bytes(size)
+
+    def take_bytes(self, size: int) -> bool:
+        """The same for what has a size of another kind."""
         if size > self._left:
             return False
         self._left -= size
@@ -69,6 +76,21 @@ class Decision(NamedTuple):
     response: Any
     atomic: bool = True
     """All or nothing. A change that is not may be committed in pieces, in order."""
+
+
+class TokenSettings(NamedTuple):
+    """What the operator chose about delegation tokens."""
+
+    secret: str
+    lifetime_ms_max: int = 604_800_000
+    """After which a token cannot be renewed."""
+    renewal_ms: int = 86_400_000
+    """For how long a token is good, unless it is renewed."""
+    sweep_seconds: float = 3_600
+    """How often tokens that are no longer good are taken away."""
+
+    def __repr__(self) -> str:  # whoever reads the key can make every token
+        return f"TokenSettings(lifetime_ms_max={self.lifetime_ms_max})"
 
 
 class Settings(NamedTuple):
@@ -89,6 +111,8 @@ class Settings(NamedTuple):
     """How often partitions without a leader are looked at, in topics that allow one that lags."""
     quorum: tuple[int, ...] = ()
     """Ids of the voters; each must support a feature level before it is finalized."""
+    tokens: TokenSettings | None = None
+    """None if there are no delegation tokens."""
 
 
 class Context(NamedTuple):
@@ -109,6 +133,10 @@ class Context(NamedTuple):
     """Where the first record of this decision will stand in the metadata log."""
     version: int
     """Of the request: a few answers depend on it."""
+    wall: Millis = THE_EPOCH
+    """Wall-clock milliseconds, for what people read."""
+    principal: Principal = ANONYMOUS
+    """Who asks."""
 
     def speaks_for(self, broker: int, epoch: int) -> bool:
         """Whether this is the process that last registered as the broker. If not, Kafka's answer

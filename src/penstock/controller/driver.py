@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.controller.bootstrap import first_records
 from penstock.controller.brokers import fence_stale
@@ -27,6 +27,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.metadata_records import AbortTransactionRecord
 from penstock.protocol.generated.update_features import UpdatableFeatureResult
 from penstock.raft.driver import NotLeader
+from penstock.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.platform.clock import Clock
     from penstock.protocol.generated.update_features import UpdateFeaturesRequest
     from penstock.raft.driver import RaftDriver
+    from penstock.security.principal import Principal
 
     Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 
@@ -45,6 +47,14 @@ log = logging.getLogger("penstock.controller")
 
 _NEWEST_VERSION = 1 << 15
 """Of a request that was made in this process: it has every field that there is."""
+
+
+class Asker(Protocol):
+    """The circumstances of a client's request, as far as decisions depend on them."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks."""
 
 
 class ControllerDriver:
@@ -127,11 +137,17 @@ class ControllerDriver:
     # -- requests ---------------------------------------------------------------------------------
 
     async def handle(
-        self, api_key: int, request: Any, *, version: int = _NEWEST_VERSION, **_: Any
+        self,
+        api_key: int,
+        request: Any,
+        *,
+        version: int = _NEWEST_VERSION,
+        call: Asker | None = None,
+        **_: Any,
     ) -> Any:
         """The response to a request, once everything that it says is committed.
 
-        NotLeader if another node should be asked.
+        `call` tells who asks, if it is a client. NotLeader if another node should be asked.
         """
         if not self.active or not self.raft.leading:
             raise NotLeader(f"node {self.raft.node_id} is not the active controller")
@@ -139,7 +155,9 @@ class ControllerDriver:
             return describe_quorum(self.raft, self.image, request)
         if api_key == ApiKey.UPDATE_FEATURES:
             return await self._update_features(request, version)
-        return await self._decide(api_key, request, version)
+        return await self._decide(
+            api_key, request, version, ANONYMOUS if call is None else call.principal
+        )
 
     async def _update_features(self, request: UpdateFeaturesRequest, version: int) -> Any:
         """All the updates are made or none is, though one of them may be the quorum's business."""
@@ -156,7 +174,9 @@ class ControllerDriver:
         response.results.append(UpdatableFeatureResult(feature=own.feature))
         return refusal or response
 
-    async def _decide(self, api_key: int, request: Any, version: int) -> Any:
+    async def _decide(
+        self, api_key: int, request: Any, version: int, principal: Principal = ANONYMOUS
+    ) -> Any:
         decision = self._machine.decide(
             api_key,
             request,
@@ -164,6 +184,8 @@ class ControllerDriver:
             chance=self._chance,
             next_offset=self.raft.next_offset,
             version=version,
+            wall=self._clock.now(),
+            principal=principal,
         )
         end = self._enact(decision)
         self._chores.notice(decision.records)
@@ -295,6 +317,7 @@ class ControllerDriver:
             now=self._clock.monotonic(),
             chance=self._chance,
             next_offset=self.raft.next_offset,
+            wall=self._clock.now(),
         )
         if decision is None:
             return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller import (
+    acls,
     balance,
     brokers,
     configs,
@@ -20,15 +21,18 @@ from penstock.controller import (
     producer_ids,
     quotas,
     reassignments,
+    scram,
+    tokens,
     topics,
 )
-from penstock.controller.decision import Context, Decision, Settings
+from penstock.controller.decision import THE_EPOCH, Context, Decision, Settings
 from penstock.controller.sessions import Sessions
 from penstock.controller.topic_names import TopicNames
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY, MetadataImage
 from penstock.metadata.levels import SUPPORTED, LevelRange
 from penstock.protocol.api_keys import ApiKey
+from penstock.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +48,12 @@ HANDLERS: Mapping[int, Callable[[Context, Any], Decision]] = {
     int(ApiKey.ALTER_CONFIGS): configs.alter_configs,
     int(ApiKey.INCREMENTAL_ALTER_CONFIGS): configs.incremental_alter_configs,
     int(ApiKey.ALTER_CLIENT_QUOTAS): quotas.alter_quotas,
+    int(ApiKey.CREATE_ACLS): acls.create_acls,
+    int(ApiKey.DELETE_ACLS): acls.delete_acls,
+    int(ApiKey.ALTER_USER_SCRAM_CREDENTIALS): scram.alter_credentials,
+    int(ApiKey.CREATE_DELEGATION_TOKEN): tokens.create_token,
+    int(ApiKey.RENEW_DELEGATION_TOKEN): tokens.renew_token,
+    int(ApiKey.EXPIRE_DELEGATION_TOKEN): tokens.expire_token,
     int(ApiKey.UPDATE_FEATURES): features.update_features,
     int(ApiKey.ALLOCATE_PRODUCER_IDS): producer_ids.allocate_producer_ids,
     int(ApiKey.BROKER_REGISTRATION): brokers.register_broker,
@@ -98,9 +108,12 @@ class Controller:
         chance: Chance,
         next_offset: int,
         version: int,
+        wall: Millis = THE_EPOCH,
+        principal: Principal = ANONYMOUS,
     ) -> Decision:
         """What to commit and what to answer. Nothing has changed yet: see `adopt`."""
-        return HANDLERS[api_key](self._context(now, chance, next_offset, version), request)
+        context = self._context(now, chance, next_offset, version, wall, principal)
+        return HANDLERS[api_key](context, request)
 
     def chore(
         self,
@@ -109,9 +122,10 @@ class Controller:
         now: Millis,
         chance: Chance,
         next_offset: int,
+        wall: Millis = THE_EPOCH,
     ) -> Decision | None:
         """What time alone brings about, such as fencing a silent broker; None if nothing is due."""
-        return work(self._context(now, chance, next_offset, 0))
+        return work(self._context(now, chance, next_offset, 0, wall, ANONYMOUS))
 
     def fold(self, records: Sequence[Any]) -> MetadataDelta:
         """What records would change. Raises, and nothing has happened, if they make no sense."""
@@ -134,7 +148,15 @@ class Controller:
         self.adopt(delta, last_offset, epoch)
         return delta
 
-    def _context(self, now: Millis, chance: Chance, next_offset: int, version: int) -> Context:
+    def _context(
+        self,
+        now: Millis,
+        chance: Chance,
+        next_offset: int,
+        version: int,
+        wall: Millis,
+        principal: Principal,
+    ) -> Context:
         return Context(
             self.image,
             self.settings,
@@ -146,4 +168,6 @@ class Controller:
             chance,
             next_offset,
             version,
+            wall,
+            principal,
         )

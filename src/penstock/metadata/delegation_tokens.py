@@ -15,12 +15,27 @@ if TYPE_CHECKING:
 
 
 class DelegationToken(NamedTuple):
+    """Whom a token stands for, who asked for it and who may renew it, as KIND:NAME; and when it was
+    made, until when it can be renewed, and until when it is good, in wall-clock milliseconds."""
+
     owner: str
     requester: str
     renewers: tuple[str, ...]
     issued: int
     renewable_until: int
     expires: int
+
+    def record(self, token_id: str) -> DelegationTokenRecord:
+        """The token as the log holds it."""
+        return DelegationTokenRecord(
+            owner=self.owner,
+            requester=self.requester,
+            renewers=list(self.renewers),
+            issue_timestamp=self.issued,
+            max_timestamp=self.renewable_until,
+            expiration_timestamp=self.expires,
+            token_id=token_id,
+        )
 
 
 class DelegationTokensImage:
@@ -36,15 +51,7 @@ class DelegationTokensImage:
 
     def records(self) -> Iterator[DelegationTokenRecord]:
         for token_id, token in self.by_id.items():
-            yield DelegationTokenRecord(
-                owner=token.owner,
-                requester=token.requester,
-                renewers=list(token.renewers),
-                issue_timestamp=token.issued,
-                max_timestamp=token.renewable_until,
-                expiration_timestamp=token.expires,
-                token_id=token_id,
-            )
+            yield token.record(token_id)
 
 
 class DelegationTokensDelta:

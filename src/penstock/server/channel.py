@@ -117,7 +117,7 @@ class ControllerChannel:
         self, api_key: int, request: Any, version: int, call: Call | None, deadline: float
     ) -> Any:
         if self._local.active:
-            return await self._local.handle(api_key, request, version=version)
+            return await self._local.handle(api_key, request, version=version, call=call)
         leader = self._local.raft.leader
         if leader in (NO_NODE, self._local.raft.node_id):
             raise NotLeader("nobody leads the quorum now")
