@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -14,6 +15,7 @@ from penstock.protocol.generated.fetch import (
 )
 from penstock.server.closest_replica import NOBODY, closest_replica
 from penstock.server.leaders import point_reader_at_leader
+from penstock.server.rights import may_topic
 from penstock.storage.txn_index import CorruptTxnIndex
 
 if TYPE_CHECKING:
@@ -36,9 +38,11 @@ class Reading:
     """A consumer's fetch, or a tool's that looks at one replica after the other (replica id -2)."""
 
     __slots__ = (
+        "_edition",
         "_hosted",
         "_leader_only",
         "_rack",
+        "_readable",
         "_replica_id",
         "_uncommitted_too",
         "answers",
@@ -64,6 +68,8 @@ class Reading:
         self.size_max = min(request.max_bytes, broker.limits.fetch_bytes_max)
         self._replica_id = replica_id
         self._uncommitted_too = replica_id != CONSUMER
+        self._readable: dict[str | bytes, bool] = {}
+        self._edition = -1  # of the rights that were looked at
         self._leader_only = replica_id == CONSUMER and call.version < FROM_ANY_REPLICA_FROM
         self._rack = request.rack_id if broker.rack_aware else ""
         self.size = 0
@@ -75,8 +81,15 @@ class Reading:
         """Look at every partition once."""
         self.size = 0
         self.answers = []
+        look = self._look
+        authorizer = self.broker.authorizer
+        if authorizer is not None:
+            if authorizer.edition != self._edition:
+                # Rights that are withdrawn while the fetch is parked are gone when it looks again.
+                self._edition, self._readable = authorizer.edition, {}
+            look = self._look_if_allowed
         for wanted in self.plan.by_key.values():
-            self.answers.append((wanted, self._look(wanted)))
+            self.answers.append((wanted, look(wanted)))
 
     def partitions(self) -> Iterator[Partition]:
         """Those of the partitions that are hosted here."""
@@ -85,14 +98,31 @@ class Reading:
             if partition is not None:
                 yield partition
 
+    # -- rights ---------------------------------------------------------------------------------
+
+    def _look_if_allowed(self, wanted: Wanted) -> PartitionData:
+        topic = wanted.key[0]
+        allowed = self._readable.get(topic)
+        if allowed is None:
+            allowed = self._readable[topic] = self._may_read(topic)
+        if allowed:
+            return self._look(wanted)
+        return self._failed_early(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def _may_read(self, topic: str | bytes) -> bool:
+        if isinstance(topic, bytes):
+            found = self.broker.image.topics.by_id.get(topic)
+            if found is None:
+                return True  # to be told that there is no such id gives nothing away
+            topic = found.name
+        return may_topic(self.broker, self.call, Operation.READ, topic)
+
     # -- one partition --------------------------------------------------------------------------
 
     def _look(self, wanted: Wanted) -> PartitionData:
         partition = self._hosted.get(wanted.key)
         if partition is None:
-            answer = self._failed(wanted, self.broker.why_not_hosted(*wanted.key))
-            answer.aborted_transactions = []  # in Kafka not null here, for whatever reason
-            return answer
+            return self._failed_early(wanted, self.broker.why_not_hosted(*wanted.key))
         if partition.offline:
             return self._failed(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
         error = partition.check_epoch(wanted.leader_epoch, self._leader_only)
@@ -157,13 +187,12 @@ class Reading:
 
     def _failed(self, wanted: Wanted, error: ErrorCode) -> PartitionData:
         self.urgent = True
-        return PartitionData(
-            partition_index=wanted.key[1],
-            error_code=error,
-            high_watermark=-1,
-            aborted_transactions=None,
-            records=b"",
-        )
+        return _error(wanted.key[1], error)
+
+    def _failed_early(self, wanted: Wanted, error: ErrorCode) -> PartitionData:
+        answer = self._failed(wanted, error)
+        answer.aborted_transactions = []  # in Kafka not null here, for whatever reason
+        return answer
 
     # -- all of them ----------------------------------------------------------------------------
 
@@ -186,6 +215,29 @@ class Reading:
         if self.urgent:
             point_reader_at_leader(self.broker, self.call, response, self._replica_id < 0)
         return response
+
+
+def refuse_all(call: Call, request: FetchRequest) -> FetchResponse:
+    """The answer to who speaks as a follower and is none."""
+    response = FetchResponse()
+    for asked in request.topics:
+        topic = _topic(asked.topic_id if call.version >= BY_ID_FROM else asked.topic)
+        topic.partitions = [
+            _error(each.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for each in asked.partitions
+        ]
+        response.responses.append(topic)
+    return response
+
+
+def _error(index: int, error: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        error_code=error,
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
 
 
 def _nothing(wanted: Wanted, partition: Partition) -> PartitionData:

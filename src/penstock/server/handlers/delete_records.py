@@ -2,7 +2,7 @@
 
 An offset of -1 means all that is committed. The answer carries the lowest beginning among the live
 replicas, and waits until it is as high as was asked for. Records of internal topics, and of topics
-that are only compacted, are not for clients to delete.
+that are only compacted, are not for clients to delete; of others, it takes a right to the topic.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
@@ -18,6 +19,7 @@ from penstock.protocol.generated.delete_records import (
 )
 from penstock.replica.leading import low_watermark
 from penstock.server.leadership import find_led
+from penstock.server.topic_rights import refused_topics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -35,18 +37,20 @@ _Pending = list[tuple[DeleteRecordsPartitionResult, "Partition", "asyncio.Future
 
 
 def handle(
-    broker: Broker,
-    call: Call,  # noqa: ARG001
-    request: DeleteRecordsRequest,
+    broker: Broker, call: Call, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     """Delete partition by partition; one that is refused does not stop the others."""
     pending: _Pending = []
+    names = (topic.name for topic in request.topics)
+    unauthorized = refused_topics(broker, call, Operation.DELETE, names)
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    _delete(broker, topic.name, item.partition_index, item.offset, pending)
+                    _refused(item.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    if topic.name in unauthorized
+                    else _delete(broker, topic.name, item.partition_index, item.offset, pending)
                     for item in topic.partitions
                 ],
             )

@@ -1,10 +1,14 @@
-"""DescribeProducers, version 0: the producers that a leader remembers, for finding stuck ones."""
+"""DescribeProducers, version 0: the producers that a leader remembers, for finding stuck ones.
+
+It takes a right to read the topic.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -12,6 +16,7 @@ from penstock.protocol.generated.describe_producers import (
     TopicResponse,
 )
 from penstock.server.leadership import find_led
+from penstock.server.topic_rights import refused_topics
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.describe_producers import DescribeProducersRequest
@@ -20,20 +25,30 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: Broker,
-    call: Call,  # noqa: ARG001
-    request: DescribeProducersRequest,
+    broker: Broker, call: Call, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Answer partition by partition."""
+    names = (topic.name for topic in request.topics)
+    unauthorized = refused_topics(broker, call, Operation.READ, names)
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_partition(broker, topic.name, at) for at in topic.partition_indexes],
+                partitions=[
+                    _unauthorized(at)
+                    if topic.name in unauthorized
+                    else _partition(broker, topic.name, at)
+                    for at in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]
     )
+
+
+def _unauthorized(index: int) -> PartitionResponse:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return PartitionResponse(partition_index=index, error_code=error, error_message=error.message)
 
 
 def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:

@@ -2,7 +2,8 @@
 
 Topics come in the order of their names. An answer holds no more partitions than both the client
 and `max.request.partition.size.limit` allow; where it stops, a cursor says what comes next. No
-topics asked means all of them.
+topics asked means all of them that the client may describe; who asks by name for another is refused
+it, whether it exists or not.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from penstock.controller.topic_names import invalid_name
 from penstock.model.errors import ErrorCode
-from penstock.model.operations import TOPIC_OPERATIONS
+from penstock.model.operations import TOPIC_OPERATIONS, Operation
+from penstock.model.resources import ResourceType
 from penstock.protocol.generated.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseCursor,
@@ -20,6 +22,8 @@ from penstock.protocol.generated.describe_topic_partitions import (
 )
 from penstock.replica.partition import INTERNAL_TOPICS
 from penstock.server.leadership import Reachable
+from penstock.server.rights import rights_bits
+from penstock.server.topic_rights import NO_TOPICS, refused_topics, shows_topic
 
 if TYPE_CHECKING:
     from penstock.metadata.topics import PartitionImage, TopicImage
@@ -34,14 +38,36 @@ def handle(
     broker: Broker, call: Call, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """One page, from the current image."""
-    image = broker.image
     first_topic, first_index = "", 0
     if request.cursor is not None:
         first_topic, first_index = request.cursor.topic_name, request.cursor.partition_index
     wanted = {topic.name for topic in request.topics}
     if first_index < 0 or (request.cursor is not None and wanted and first_topic not in wanted):
         return _invalid(request)
-    names = sorted(name for name in wanted or image.topics.by_name if name >= first_topic)
+    names = [name for name in wanted or broker.image.topics.by_name if name >= first_topic]
+    hidden = NO_TOPICS
+    if wanted:
+        hidden = refused_topics(broker, call, Operation.DESCRIBE, names)
+        names = [name for name in names if name not in hidden]
+    else:
+        names = [name for name in names if shows_topic(broker, call, name)]
+    response = _answer(broker, call, request, sorted(names), (first_topic, first_index))
+    for topic in response.topics:
+        topic.topic_authorized_operations = rights_bits(
+            broker, call, ResourceType.TOPIC, topic.name or "", TOPIC_OPERATIONS
+        )
+    response.topics += [_hidden(name) for name in sorted(hidden)]
+    return response
+
+
+def _answer(
+    broker: Broker,
+    call: Call,
+    request: DescribeTopicPartitionsRequest,
+    names: list[str],
+    first: tuple[str, int],
+) -> DescribeTopicPartitionsResponse:
+    image = broker.image
     limit = broker.config.get_int("max.request.partition.size.limit")
     room = max(min(limit, request.response_partition_limit), 1)
     reachable = Reachable(image, call.listener_name)
@@ -54,7 +80,7 @@ def handle(
         if topic is None:
             response.topics.append(_unknown(name))
             continue
-        start = first_index if name == first_topic else 0
+        start = first[1] if name == first[0] else 0
         page = _page(reachable, topic, start, room)
         response.topics.append(page)
         room -= len(page.partitions)
@@ -75,7 +101,6 @@ def _page(
         partitions=[
             _partition(reachable, index, topic.partitions[index]) for index in range(start, end)
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
@@ -102,8 +127,12 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=error,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
+
+
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DescribeTopicPartitionsResponseTopic(error_code=error, name=name)
 
 
 def _invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:

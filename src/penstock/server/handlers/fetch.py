@@ -6,6 +6,10 @@ follower's fetch tells how far it is, reads what is not committed yet, and parks
 more of that. A consumer may be sent to a replica in its own rack, and may read from any replica,
 from version 11. The first batch comes whole even if it is larger than every limit, or its reader
 would never move. Answers carry slices of files: the listener sends them without reading them.
+
+Consumers need a right to read each topic, whenever they fetch from it: a session keeps partitions,
+not rights. Who speaks as a follower needs to be one of the cluster, before anything that it says
+counts: without that right it opens no session, moves no watermark, and hears nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +17,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.fetch import FetchResponse
-from penstock.server.fetch_reading import Reading
+from penstock.server.fetch_reading import Reading, refuse_all
 from penstock.server.fetch_sessions import NO_FOLLOWER
 from penstock.server.follower_reading import FollowerReading
 from penstock.server.parked_fetches import ParkedFetch, ParkedFollower
+from penstock.server.rights import may_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -33,7 +39,11 @@ def handle(
     """Answer at once if there is enough to say, or park."""
     state = request.replica_state
     replica_id = request.replica_id if state is None else state.replica_id
-    follower = replica_id if replica_id >= 0 else NO_FOLLOWER
+    follower = NO_FOLLOWER
+    if replica_id >= 0:
+        if not may_cluster(broker, call, Operation.CLUSTER_ACTION):
+            return refuse_all(call, request)
+        follower = replica_id
     plan = broker.fetch_sessions.begin(request, call.version, broker.clock.monotonic(), follower)
     if isinstance(plan, ErrorCode):
         return FetchResponse(error_code=plan)

@@ -6,7 +6,7 @@ the youngest record (-3, from 7), the beginning of what lies on local disk (-4, 
 what lies in tiered storage (-5, from 9), the beginning of what is still to be copied there (-6,
 from 11). Consumers are told of nothing above what they may read. After an election the leader may
 not know yet how far that is: consumers then hear OFFSET_NOT_AVAILABLE (from 5) rather than an end
-that lies before the one which they heard from the last leader.
+that lies before the one which they heard from the last leader. It takes a right to describe topics.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -24,6 +25,7 @@ from penstock.protocol.generated.list_offsets import (
 from penstock.records.compression import DecompressionFailed
 from penstock.records.varint import InvalidRecord
 from penstock.server.leadership import find_led
+from penstock.server.topic_rights import refused_topics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -91,12 +93,19 @@ def _answer_all(
     broker: Broker, call: Call, request: ListOffsetsRequest, response: ListOffsetsResponse
 ) -> Iterator[None]:
     """Fill the response, one partition a step."""
+    names = (topic.name for topic in request.topics)
+    unauthorized = refused_topics(broker, call, Operation.DESCRIBE, names)
     asked = Counter(
         (topic.name, item.partition_index) for topic in request.topics for item in topic.partitions
     )
     for topic in request.topics:
         answer = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answer)
+        if topic.name in unauthorized:
+            answer.partitions = [
+                _refused(item, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for item in topic.partitions
+            ]
+            continue
         # One that is asked for twice is refused, and once is enough.
         for index, item in {item.partition_index: item for item in topic.partitions}.items():
             answer.partitions.append(

@@ -3,6 +3,9 @@
 No topics asked means all of them in version 0, and from version 1 on an empty list means none and
 null means all. From version 10 on topics may be asked by id. A topic that does not exist is
 created if both client and node allow it, and the client is told LEADER_NOT_AVAILABLE meanwhile.
+
+It takes a right to describe a topic to hear of it, even of whether it exists, and one to create it
+(it, or any topic of the cluster) to have it created. Brokers are told to everybody.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from typing import TYPE_CHECKING
 from penstock.controller.topic_names import invalid_name
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
-from penstock.model.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.model.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Operation
+from penstock.model.resources import CLUSTER_NAME, ResourceType
 from penstock.protocol.generated.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -21,10 +25,12 @@ from penstock.protocol.generated.metadata import (
 )
 from penstock.replica.partition import INTERNAL_TOPICS
 from penstock.server.leadership import Reachable
+from penstock.server.rights import may_cluster, rights_bits
 from penstock.server.topic_creation import create_topics_on_demand
+from penstock.server.topic_rights import refused_topics, shows_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
     from penstock.metadata.image import MetadataImage
     from penstock.metadata.topics import PartitionImage, TopicImage
@@ -43,10 +49,13 @@ def handle(
     """Answer from the current image; create what is missing first, where that is allowed."""
     if any(_is_invalid(topic, call.version) for topic in request.topics or ()):
         return _refused(request)
-    missing = _missing(broker, call, request)
-    if missing:
-        return _create_and_answer(broker, call, request, missing)
-    return _answer(broker, call, request, {})
+    hidden = refused_topics(broker, call, Operation.DESCRIBE, _named(broker, request))
+    missing = _missing(broker, call, request, hidden)
+    errors = _not_to_create(broker, call, missing) if missing else {}
+    wanted = [name for name in missing if name not in errors and invalid_name(name) is None]
+    if wanted:
+        return _create_and_answer(broker, call, request, hidden, errors, wanted)
+    return _answer(broker, call, request, hidden, errors)
 
 
 def _is_invalid(topic: MetadataRequestTopic, version: int) -> bool:
@@ -67,7 +76,20 @@ def _refused(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _missing(broker: Broker, call: Call, request: MetadataRequest) -> list[str]:
+def _named(broker: Broker, request: MetadataRequest) -> Iterator[str]:
+    """What the request asks for by name, or by the id of something that has a name."""
+    by_id = broker.image.topics.by_id
+    for topic in request.topics or ():
+        if topic.topic_id == ZERO_UUID:
+            yield topic.name or ""
+        elif topic.topic_id in by_id:
+            yield by_id[topic.topic_id].name
+
+
+def _missing(
+    broker: Broker, call: Call, request: MetadataRequest, hidden: frozenset[str]
+) -> list[str]:
+    """What the client asks to have created: not what it must not even know to be missing."""
     if not request.topics or not broker.config.get_bool("auto.create.topics.enable"):
         return []
     if call.version >= 4 and not request.allow_auto_topic_creation:
@@ -76,19 +98,38 @@ def _missing(broker: Broker, call: Call, request: MetadataRequest) -> list[str]:
     return [
         topic.name
         for topic in request.topics
-        if topic.name and topic.name not in by_name and invalid_name(topic.name) is None
+        if topic.topic_id == ZERO_UUID
+        and topic.name
+        and topic.name not in by_name
+        and topic.name not in hidden
     ]
 
 
+def _not_to_create(broker: Broker, call: Call, names: list[str]) -> dict[str, ErrorCode]:
+    if may_cluster(broker, call, Operation.CREATE, tells=False):
+        return {}
+    refused = refused_topics(broker, call, Operation.CREATE, names)
+    return dict.fromkeys(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
 async def _create_and_answer(
-    broker: Broker, call: Call, request: MetadataRequest, missing: list[str]
+    broker: Broker,
+    call: Call,
+    request: MetadataRequest,
+    hidden: frozenset[str],
+    errors: dict[str, ErrorCode],
+    wanted: list[str],
 ) -> MetadataResponse:
-    errors = await create_topics_on_demand(broker, missing)
-    return _answer(broker, call, request, errors)
+    created = await create_topics_on_demand(broker, wanted)
+    return _answer(broker, call, request, hidden, errors | created)
 
 
 def _answer(
-    broker: Broker, call: Call, request: MetadataRequest, errors: dict[str, ErrorCode]
+    broker: Broker,
+    call: Call,
+    request: MetadataRequest,
+    hidden: frozenset[str],
+    errors: dict[str, ErrorCode],
 ) -> MetadataResponse:
     image = broker.image
     response = MetadataResponse(
@@ -100,18 +141,32 @@ def _answer(
     reachable = Reachable(image, call.listener_name)
     if wanted is None or (version == 0 and not wanted):
         response.topics = [
-            _topic(reachable, version, topic) for topic in image.topics.by_name.values()
+            _topic(reachable, version, topic)
+            for topic in image.topics.by_name.values()
+            if shows_topic(broker, call, topic.name)
         ]
     else:
         once = {(topic.topic_id, topic.name): topic for topic in wanted}.values()
-        response.topics = [_asked(reachable, version, topic, errors) for topic in once]
+        response.topics = [_asked(reachable, version, topic, hidden, errors) for topic in once]
+    _add_rights(broker, call, request, response)
+    return response
+
+
+def _add_rights(
+    broker: Broker, call: Call, request: MetadataRequest, response: MetadataResponse
+) -> None:
     if request.include_topic_authorized_operations:
         for topic in response.topics:
             if not topic.error_code:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
+                topic.topic_authorized_operations = rights_bits(
+                    broker, call, ResourceType.TOPIC, topic.name or "", TOPIC_OPERATIONS
+                )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    return response
+        response.cluster_authorized_operations = 0
+        if may_cluster(broker, call, Operation.DESCRIBE):
+            response.cluster_authorized_operations = rights_bits(
+                broker, call, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS
+            )
 
 
 def _some_broker(broker: Broker) -> int:
@@ -134,7 +189,11 @@ def _brokers(image: MetadataImage, listener: str) -> list[MetadataResponseBroker
 
 
 def _asked(
-    reachable: Reachable, version: int, wanted: MetadataRequestTopic, errors: dict[str, ErrorCode]
+    reachable: Reachable,
+    version: int,
+    wanted: MetadataRequestTopic,
+    hidden: frozenset[str],
+    errors: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
     topics = reachable.image.topics
     name = wanted.name
@@ -144,13 +203,21 @@ def _asked(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id
             )
+        if found.name in hidden:
+            # Ids are no secret, names are.
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return MetadataResponseTopic(error_code=error, name=None, topic_id=wanted.topic_id)
         return _topic(reachable, version, found)
+    if name in hidden:
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     found = topics.by_name.get(name)
     if found is not None:
         return _topic(reachable, version, found)
-    error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if invalid_name(name) is not None:
-        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    is_invalid = invalid_name(name) is not None
+    unknown = (
+        ErrorCode.INVALID_TOPIC_EXCEPTION if is_invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    error = errors.get(name, unknown)
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 

@@ -2,7 +2,8 @@
 
 acks 0 gets no reply, and a closed connection where one would have said an error; 1 is answered
 after the append; -1 after every in-sync replica has it. Topics are named up to version 12, and
-carried by id from 13 on. A topic with `flush.messages` reached is answered after the sync.
+carried by id from 13 on. A topic with `flush.messages` reached is answered after the sync. Who may
+write to the topics may write; batches of a transaction need a right to its transactional id too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from penstock.records.compression import ZSTD
 from penstock.replica.partition import Appended, Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Unverified
 from penstock.server.leaders import point_at_leader
+from penstock.server.produce_rights import may_transact_all, may_write_topic
 from penstock.server.txn_first_batches import Question, verify_batches
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ def handle(
     """Append what was sent, partition by partition, and answer when it is safe enough."""
     acks = request.acks
     response = ProduceResponse()
+    if broker.authorizer is not None and not may_transact_all(broker, call, request):
+        return _refuse_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     pending: _Pending = []
     refused: list[ErrorCode] = []
     questions: list[Question] = []
@@ -133,6 +137,8 @@ def _append_topic(
     acks = request.acks
     by_id = call.version >= BY_ID_FROM
     guard = NOT_TRANSACTIONAL if request.transactional_id is None else None
+    if broker.authorizer is not None and not may_write_topic(broker, call, topic):
+        return _unauthorized(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     for item in topic.partition_data:
         index = item.index
         if by_id:
@@ -270,6 +276,33 @@ async def _wait(
             answer.error_code = future.result()
             answer.base_offset = -1
     return point_at_leader(broker, call, response)
+
+
+# -- who has no right -----------------------------------------------------------------------------
+
+
+def _unauthorized(topic: TopicProduceData, error: ErrorCode) -> list[PartitionProduceResponse]:
+    return [
+        PartitionProduceResponse(index=item.index, error_code=error, base_offset=-1)
+        for item in topic.partition_data
+    ]
+
+
+def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse | None:
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=_unauthorized(topic, error),
+            )
+            for topic in request.topic_data
+        ]
+    )
+    if request.acks == 0:
+        _close_on_error(response)
+        return None
+    return response
 
 
 # -- the first batches of transactions ------------------------------------------------------------
