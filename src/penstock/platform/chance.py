@@ -18,6 +18,9 @@ class Chance(Protocol):
     def uuid(self) -> Uuid:
         """A fresh uuid that is neither reserved nor starts with a dash in text form."""
 
+    def token_bytes(self, count: int) -> bytes:
+        """Bytes that nobody can guess: salts, nonces, secrets."""
+
 
 class SystemChance:
     """The operating system's randomness."""
@@ -39,3 +42,6 @@ class SystemChance:
             # the first base64 character is a dash when the top six bits are 62.
             if raw[0] >> 2 != 62 and bytes(raw) not in (ZERO_UUID, METADATA_TOPIC_ID):
                 return Uuid(bytes(raw))
+
+    def token_bytes(self, count: int) -> bytes:
+        return os.urandom(count)

@@ -19,3 +19,6 @@ class SeededChance:
     def uuid(self) -> Uuid:
         # The first byte is small: in text, an id must not begin with a dash.
         return Uuid(bytes((self._dice.randrange(1, 128),)) + self._dice.randbytes(15))
+
+    def token_bytes(self, count: int) -> bytes:
+        return self._dice.randbytes(count)
