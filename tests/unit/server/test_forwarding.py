@@ -13,8 +13,9 @@ from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopi
 from penstock.protocol.message import Message, Part
 from penstock.protocol.registry import API
 from penstock.raft.driver import NotLeader
+from penstock.security.principal import ANONYMOUS
 from penstock.server.apis import CONTROLLER_MODULES, FORWARDED
-from penstock.server.call import Call
+from penstock.server.call import Call, Sender
 from penstock.server.forwarding import forward
 from penstock.server.refusals import refusal
 from tests.unit.server.random_requests import RandomRequests
@@ -42,7 +43,14 @@ class Absent:
 
 def call_on(listener: str, *, enveloped: bool = False) -> Call:
     connection: Any = SimpleNamespace(listener_name=listener)
-    return Call(connection, int(ApiKey.CREATE_TOPICS), 7, 1, None, enveloped)
+    return Call(
+        connection,
+        int(ApiKey.CREATE_TOPICS),
+        7,
+        1,
+        None,
+        Sender(ANONYMOUS, "") if enveloped else None,
+    )
 
 
 async def asked(call: Call) -> list[int]:
