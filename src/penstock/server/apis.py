@@ -15,6 +15,8 @@ _BUILT = (
     ApiKey.FETCH,
     ApiKey.METADATA,
     ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
     ApiKey.LIST_OFFSETS,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.DELETE_RECORDS,
@@ -108,7 +110,15 @@ CONTROLLER_MODULES = {
 FORWARDED = (
     frozenset(key for key in MODULES if "controller" in API[key].listeners)
     | {int(key) for key in _FOR_OTHERS}
-) - {int(ApiKey.FETCH), int(ApiKey.API_VERSIONS)}
+) - {
+    int(key)
+    for key in (
+        ApiKey.FETCH,
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    )
+}
 """What a broker may pass on to the controller for its clients."""
 
 HANDLERS = {key: _lazy(name, ACCESS[key]) for key, name in MODULES.items()}

@@ -95,15 +95,19 @@ class Dispatcher:
             reply = serve_plain(self._broker, connection, frame, self._produced)
             if reply is not None:
                 return reply
+        gate = connection.gate
+        inside = gate is None or gate.passes(connection.last_active)
+        if not inside and gate.login is not None and gate.login.raw:
+            token = gate.login.token(self._broker, connection, bytes(frame))
+            return self._broker.loop.create_task(token)
         try:
             api_key, version, correlation_id, client_id, body_at = read_request_header(frame)
             large = len(frame) > FRAME_BYTES_MAX
             if large and api_key != _PRODUCE:
                 raise CloseConnection(f"a request of {len(frame)} bytes that carries no records")
             call = Call(connection, api_key, version, correlation_id, client_id)
-            gate = connection.gate
-            if gate is not None and not gate.passes(connection.last_active):
-                _only_to_log_in(call)
+            if not inside:
+                _only_to_log_in(call, gate)
             route = self._routes.get(api_key) or self._route(call)
             reader = route.readers.get(version)
             if reader is None:
@@ -164,10 +168,10 @@ class Dispatcher:
         return encode(route.spec, call, unsupported(self._broker, call))
 
 
-def _only_to_log_in(call: Call) -> None:
+def _only_to_log_in(call: Call, gate: Gate) -> None:
     """Who has not proved who they are, or not lately, may only do so."""
     if call.api_key not in _TO_LOG_IN:
-        raise CloseConnection(f"request with api key {call.api_key} before authentication")
+        raise CloseConnection(f"request with api key {call.api_key} {gate.why_not}")
 
 
 async def _later(spec: ApiSpec, call: Call, response: Awaitable[Any]) -> Reply | None:

@@ -16,16 +16,24 @@ from penstock.security.principal import ANONYMOUS, Principal
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
     from penstock.security.authorizer import Authorizer
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
 
 
 class Login(Protocol):
     """A SASL exchange of one connection: to be begun, under way, or done and to be repeated."""
 
-    async def handshake(self, request: Any, version: int) -> Any:
+    raw: bool
+    """Whether the next frame is a bare token: of old clients, whose handshake was version 0."""
+
+    async def handshake(self, broker: Broker, call: Call, request: Any) -> Any:
         """SaslHandshake: choose a mechanism."""
 
-    async def authenticate(self, gate: Gate, request: Any, version: int) -> Any:
-        """SaslAuthenticate: one step. At the end of the last it calls `gate.let_in`."""
+    async def authenticate(self, broker: Broker, call: Call, request: Any) -> Any:
+        """SaslAuthenticate: one step. At the end of the last it calls `Gate.let_in`."""
+
+    async def token(self, broker: Broker, connection: Connection, message: bytes) -> bytearray:
+        """One step in a frame of its own; gives the frame that answers it."""
 
 
 class Entrance(Protocol):
@@ -75,6 +83,13 @@ class Gate:
     def passes(self, now: float) -> bool:
         """Whether requests are taken at all."""
         return now < self.expires_at
+
+    @property
+    def why_not(self) -> str:
+        """Why nothing passes, if it does not."""
+        return (
+            "before authentication" if self.expires_at == -math.inf else "after its session ended"
+        )
 
     def may_write(self, topic: str) -> bool:
         """Whether the topic may be written: remembered, for this is asked with each batch."""
