@@ -93,6 +93,7 @@ class ControllerDriver:
         and follow until then."""
         self._publish(self.raft.load())
         self.raft.on_leadership = self._on_leadership
+        self.raft.on_gone = self.hung_up
         await self.raft.start(self._on_commit, on_failure)
         if self._first is not None:
             await self._first
@@ -268,7 +269,10 @@ class ControllerDriver:
             self._check = loop.call_later((at - now) / 1000, self._look_for_silent, at)
 
     def hung_up(self, broker_id: int) -> None:
-        """A broker's connection is gone: it has to call again soon, or it counts as dead."""
+        """A broker's connection or process is gone: it calls again soon, or it counts as dead.
+
+        A controller that has just taken over learns of the death of the one before it in this way.
+        """
         self._machine.sessions.hang_up(broker_id, self._clock.monotonic())
         if self.active and not self._closing:
             self._schedule_check()

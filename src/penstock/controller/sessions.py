@@ -59,7 +59,7 @@ class Sessions:
     def hang_up(self, broker: int, now: Millis) -> None:
         """The connection through which the broker sent its heartbeats is gone."""
         session = self._by_broker.get(broker)
-        if session is not None:
+        if session is not None and session.hung_up is None:
             session.hung_up = now
 
     def remove(self, broker: int) -> None:

@@ -128,6 +128,8 @@ class RaftDriver:
         self._on_commit: Callable[[int], None] = _ignore
         self._on_failure: Callable[[BaseException], None] = _ignore
         self.on_leadership: Callable[[bool], None] = _ignore
+        self.on_gone: Callable[[int], None] = _ignore
+        """Told, as often as it is tried, that nobody listens where another member should."""
         """Told when this node has begun to lead, its epoch's first record being committed, and
         when it leads no longer."""
         self._active = False
@@ -460,8 +462,11 @@ class RaftDriver:
     def _missed(self, to: int, ask: Ask, problem: Exception) -> None:
         log.debug("%s to node %d: %s", type(ask).__name__, to, problem)
         now = self._clock.monotonic()
-        told = self._machine.gone if isinstance(problem, PeerGone) else self._machine.lost
+        gone = isinstance(problem, PeerGone)
+        told = self._machine.gone if gone else self._machine.lost
         self._guarded(lambda: told(to, ask, now, self._chance))
+        if gone:
+            self.on_gone(to)
 
     def _heard(self, sender: int, ask: Ask, reply: Reply) -> None:
         now = self._clock.monotonic()

@@ -157,6 +157,16 @@ def test_who_hung_up_and_called_again_has_the_whole_timeout() -> None:
 
 def test_hanging_up_prolongs_nothing() -> None:
     stage = Stage(3)
+    stage.machine.sessions.hang_up(3, stage.now)
+    stage.now += 2_000
+    stage.machine.sessions.hang_up(3, stage.now)  # found gone once more
+    stage.now += 1_001
+    assert stage.tick() is not None
+    assert stage.image.cluster.brokers[3].fenced
+
+
+def test_hanging_up_does_not_outlast_the_session() -> None:
+    stage = Stage(3)
     stage.now += 8_000
     stage.beat(2)
     stage.beat(3)
