@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.controller.config_rules import ConfigRules
-from penstock.controller.decision import Settings
+from penstock.controller.decision import Settings, TokenSettings
 from penstock.controller.driver import ControllerDriver
 from penstock.controller.machine import Controller
 from penstock.metadata.cluster import Endpoint
@@ -25,6 +25,7 @@ from penstock.raft.settings import MetadataLogSettings
 from penstock.raft.timeouts import Timeouts
 from penstock.raft.voters import Voter, static_voters
 from penstock.raft.wire import Envelope
+from penstock.security.tokens import secret_of
 from penstock.storage.log_directory import read_meta
 
 if TYPE_CHECKING:
@@ -157,6 +158,19 @@ def _settings(config: NodeConfig, cluster_id: str) -> Settings:
         ),
         unclean_seconds=config.get_int("unclean.leader.election.interval.ms") / 1000,
         quorum=tuple(voter.node_id for voter in config.quorum_voters),
+        tokens=_tokens(config),
+    )
+
+
+def _tokens(config: NodeConfig) -> TokenSettings | None:
+    secret = secret_of(config)
+    if secret is None:
+        return None
+    return TokenSettings(
+        secret,
+        lifetime_ms_max=config.get_int("delegation.token.max.lifetime.ms"),
+        renewal_ms=config.get_int("delegation.token.expiry.time.ms"),
+        sweep_seconds=config.get_int("delegation.token.expiry.check.interval.ms") / 1000,
     )
 
 

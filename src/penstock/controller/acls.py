@@ -18,6 +18,7 @@ from penstock.protocol.generated import create_acls as creating
 from penstock.protocol.generated import delete_acls as deleting
 from penstock.protocol.generated.metadata_records import RemoveAccessControlEntryRecord
 from penstock.security.acl_filters import AclFilter
+from penstock.security.acl_words import word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,18 +110,18 @@ def _misnamed(acl: Acl) -> str | None:
     if not acl.resource_name:
         return "The name of the resource is empty."
     if acl.resource_type not in _KINDS:
-        return f"No ACL can be about resources of type {_word(ResourceType, acl.resource_type)}."
+        return f"No ACL can be about resources of type {word(ResourceType, acl.resource_type)}."
     if acl.pattern_type not in _PATTERNS:
-        named = _word(PatternType, acl.pattern_type)
+        named = word(PatternType, acl.pattern_type)
         return f"The pattern type of an ACL is LITERAL or PREFIXED, not {named}."
     return None
 
 
 def _misstated(acl: Acl) -> str | None:
     if acl.operation not in _OPERATIONS:
-        return f"No ACL can be about the operation {_word(Operation, acl.operation)}."
+        return f"No ACL can be about the operation {word(Operation, acl.operation)}."
     if acl.permission not in _PERMISSIONS:
-        return f"An ACL says ALLOW or DENY, not {_word(Permission, acl.permission)}."
+        return f"An ACL says ALLOW or DENY, not {word(Permission, acl.permission)}."
     if ":" not in acl.principal:
         return f"{acl.principal!r} is no principal: its type and a colon are missing (User:name)."
     return _not_a_host(acl.host)
@@ -137,10 +138,6 @@ def _not_a_host(host: str) -> str | None:
         except ValueError:
             return f"{host!r} is no network: write it like 10.1.0.0/16."
     return None
-
-
-def _word(kind: type[ResourceType | PatternType | Operation | Permission], number: int) -> str:
-    return kind(number).name if number in set(kind) else "UNKNOWN"
 
 
 def _created(refusals: Sequence[Refusal | None]) -> creating.CreateAclsResponse:

@@ -1,6 +1,7 @@
 """What the active controller looks after from time to time, without being asked.
 
-Leadership goes back to preferred replicas, and topics that allow it get a leader that lags.
+Leadership goes back to preferred replicas, topics that allow it get a leader that lags, and tokens
+that are no longer good go.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.controller import balance
+from penstock.controller import balance, tokens
 from penstock.controller.config_rules import UNCLEAN_ELECTION
 from penstock.protocol.generated.metadata_records import ConfigRecord
 
@@ -30,11 +31,13 @@ class Chores:
     def __init__(self, settings: Settings, run: Callable[[Work], Decision | None]) -> None:
         """`run` decides and enacts, and answers what was decided."""
         self._run = run
+        token_seconds = None if settings.tokens is None else settings.tokens.sweep_seconds
         self._work: Mapping[str, tuple[Work, float]] = {
             name: (work, seconds)
             for name, work, seconds in (
                 ("balance", balance.balance, settings.balance_seconds),
                 ("unclean", balance.elect_unclean, settings.unclean_seconds),
+                ("tokens", tokens.sweep_tokens, token_seconds),
             )
             if seconds is not None
         }
@@ -64,7 +67,12 @@ class Chores:
     def _do(self, name: str) -> None:
         work, seconds = self._work[name]
         decision = self._run(work)
-        done = decision.response if decision is not None else balance.Round(0, False)
-        if done.elected:
+        if decision is None:
+            self._schedule(name, seconds)
+            return
+        done = decision.response
+        if isinstance(done, balance.Round):
             log.info("%s: elected leaders of %d partition(s)", name, done.elected)
+        else:
+            log.info("%d delegation token(s) have expired and are gone", done.gone)
         self._schedule(name, 0 if done.unfinished else seconds)

@@ -200,7 +200,7 @@ def _may_renew(token: DelegationToken, principal: Principal) -> bool:
 class Swept(NamedTuple):
     """What taking away old tokens came to."""
 
-    done: int
+    gone: int
     unfinished: bool
 
 

@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.metadata.delegation_tokens import DelegationToken
+    from penstock.model.config.node import NodeConfig
+
+
+def secret_of(config: NodeConfig) -> str | None:
+    """The key that all nodes share; None if there are no delegation tokens."""
+    return config.get_str("delegation.token.secret.key") or None
 
 
 def token_hmac(secret: str, token_id: str) -> bytes:

@@ -61,6 +61,17 @@ _BUILT = (
     ApiKey.LIST_TRANSACTIONS,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
 )
 
 
@@ -83,10 +94,6 @@ _OF_CONTROLLERS = (
 )
 """What brokers and controllers ask of the active controller."""
 
-_FOR_OTHERS = (ApiKey.ALTER_CLIENT_QUOTAS,)
-"""What brokers of another make pass on and act upon; ours do not keep to quotas yet, and so do not
-offer them."""
-
 
 def _lazy(name: str, access: Access) -> Callable[[], Handler]:
     def load() -> Handler:
@@ -101,16 +108,13 @@ MODULES = {int(key): key.name.lower() for key in _BUILT}
 CONTROLLER_MODULES = {
     **{key: name for key, name in MODULES.items() if "controller" in API[key].listeners},
     **{int(key): key.name.lower() for key in _QUORUM},
-    **{int(key): "controller_request" for key in (*_OF_CONTROLLERS, *_FOR_OTHERS)},
+    **{int(key): "controller_request" for key in _OF_CONTROLLERS},
     int(ApiKey.FETCH): "fetch_metadata",
     int(ApiKey.ENVELOPE): "envelope",
 }
 """The same on a controller's listener: its Fetch is for those who copy the metadata log."""
 
-FORWARDED = (
-    frozenset(key for key in MODULES if "controller" in API[key].listeners)
-    | {int(key) for key in _FOR_OTHERS}
-) - {
+FORWARDED = frozenset(key for key in MODULES if "controller" in API[key].listeners) - {
     int(key)
     for key in (
         ApiKey.FETCH,

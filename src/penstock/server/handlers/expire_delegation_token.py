@@ -1,0 +1,31 @@
+"""ExpireDelegationToken, versions 1 and 2: a token is good for less long, or no longer at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.expire_delegation_token import ExpireDelegationTokenResponse
+from penstock.server import audit
+from penstock.server.forwarding import forward
+from penstock.server.token_requests import taken_from
+
+if TYPE_CHECKING:
+    from penstock.protocol.generated.expire_delegation_token import ExpireDelegationTokenRequest
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+
+async def handle(
+    broker: Broker, call: Call, request: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
+    """Forward to the controller, which knows the token by its secret."""
+    if not taken_from(broker, call):
+        return ExpireDelegationTokenResponse(
+            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1
+        )
+    response: ExpireDelegationTokenResponse = await forward(broker, call, request)
+    if not response.error_code:
+        until = {"until": response.expiry_timestamp_ms}
+        audit.changed(call, "expire delegation token", until)
+    return response

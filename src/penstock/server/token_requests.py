@@ -1,0 +1,27 @@
+"""Who may speak about delegation tokens at all, and with which key they are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.security.principal import ANONYMOUS
+
+if TYPE_CHECKING:
+    from penstock.server.broker import Broker
+    from penstock.server.call import Call
+
+
+def taken_from(broker: Broker, call: Call) -> bool:
+    """Whether requests about tokens are taken from who calls, whatever their rights are.
+
+    A token begets no token, or a stolen one would live for ever. And who did not say who they are
+    is nobody whom a token could stand for. What a broker passes on, that broker has looked at.
+    """
+    if call.principal.by_token:
+        return False
+    if call.enveloped:
+        return True
+    protocol = broker.config.security_protocols.get(call.listener_name, "PLAINTEXT")
+    if protocol == "PLAINTEXT":
+        return False
+    return protocol != "SSL" or call.principal != ANONYMOUS
