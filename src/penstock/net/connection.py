@@ -73,7 +73,9 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_assembly",
         "_closing",
+        "_halted",
         "_listener",
+        "_muted",
         "_outbox",
         "_overlapping",
         "_reading",
@@ -98,6 +100,8 @@ class Connection(asyncio.BufferedProtocol):
         self._overlapping = True  # whether all that wait may be overlapped
         self._reading = True
         self._closing = False
+        self._muted: asyncio.TimerHandle | None = None  # ends a time without reading
+        self._halted = False  # closing or muted: one question after each request
         self.listener_name = listener.name
         self.last_active = 0.0
         self.peer: tuple[str, int] = ("", 0)
@@ -130,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         # A client may close its sending half and still read what it asked for.
-        self._closing = True
+        self._closing = self._halted = True
         return not self.idle and self._outbox.half_closable
 
     def pause_writing(self) -> None:
@@ -142,7 +146,8 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._closing = True
+        self._closing = self._halted = True
+        self._end_mute()
         self._assembly.drop()
         for slot in self._slots:
             if slot.future is not None:
@@ -173,8 +178,10 @@ class Connection(asyncio.BufferedProtocol):
                     self._outbox.cork()
                 at = frame_end
                 self._serve(frame)
-                if self._closing:
-                    return
+                if self._halted:
+                    if self._closing:
+                        return
+                    break  # muted
                 began = began or self.last_active
                 if self.last_active - began > SLICE_SECONDS:
                     self._pause()
@@ -244,6 +251,8 @@ class Connection(asyncio.BufferedProtocol):
             if self.idle:
                 self.transport.close()
             return
+        if self._muted is not None:
+            return
         if self._assembly.waiting and not self._reading:
             self._resume()
             self._cut(self._assembly.take(0))
@@ -261,6 +270,34 @@ class Connection(asyncio.BufferedProtocol):
         if not self._reading and not self.transport.is_closing():
             self._reading = True
             self.transport.resume_reading()
+
+    def mute(self, seconds: float) -> None:
+        """Read nothing more for so long: its user has used up what they may.
+
+        Replies still leave. A connection that is muted for longer than it may be idle is closed
+        as idle.
+        """
+        if self._closing:
+            return
+        loop = self._listener.loop
+        until = loop.time() + seconds
+        if self._muted is not None:
+            if self._muted.when() >= until:
+                return
+            self._muted.cancel()
+        self._muted = loop.call_at(until, self._unmute)
+        self._halted = True
+        self._pause()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._halted = self._closing
+        self._writable()
+
+    def _end_mute(self) -> None:
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
 
     @property
     def held_bytes(self) -> int:
@@ -285,14 +322,14 @@ class Connection(asyncio.BufferedProtocol):
         """Take no new request, answer those that wait, then close."""
         if self._closing:
             return
-        self._closing = True
+        self._closing = self._halted = True
         self._pause()
         if self.idle:
             self.transport.close()
 
     def abort(self) -> None:
         """Close now, whatever waits."""
-        self._closing = True
+        self._closing = self._halted = True
         self._assembly.drop()
         self.transport.abort()
 
@@ -302,7 +339,7 @@ class Connection(asyncio.BufferedProtocol):
             log.info("closing %s:%s on %s: %s", host, port, self.listener_name, problem)
         else:
             log.error("closing %s:%s after our own fault", host, port, exc_info=problem)
-        self._closing = True
+        self._closing = self._halted = True
         self._assembly.drop()
         self._outbox.uncork()
         self.transport.close()  # replies already handed over still leave

@@ -20,6 +20,7 @@ from penstock.server.isr_changes import IsrChanges
 from penstock.server.log_moves import LogMoves
 from penstock.server.neighbours import Neighbours
 from penstock.server.producer_ids import ProducerIds
+from penstock.server.quotas import Quotas
 from penstock.server.reconcile import Reconciler, settle
 from penstock.server.replication import Replication
 from penstock.server.throttles import Throttles
@@ -125,6 +126,9 @@ class Broker:
         self.log_moves = LogMoves(self)
         self.coordinators = Coordinators(self)
         self.throttles = Throttles(config)
+        self.quotas = Quotas(config, clock.monotonic)
+        self.metered: Quotas | None = None
+        """The quotas, if there is one that requests have to be measured for."""
         self.replication = Replication(self, commits)
         self._reconciler = Reconciler(self, commits)
 
@@ -150,6 +154,9 @@ class Broker:
             self.authorizer.on_image(image.acls)
         self.neighbours.on_image(image)
         self.throttles.on_image(image, delta)
+        if delta.client_quotas is not None:
+            self.quotas.on_image(image.client_quotas)
+            self.metered = self.quotas if self.quotas.metering else None
         self.replication.on_image(delta)
         self.isr_changes.on_image(image, delta)
         self._reconciler.apply(image, delta)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.net.connection import Connection
 from penstock.security.principal import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from penstock.server.quota_account import Account
+    from penstock.server.quotas import Mutations
 
 
 class Sender(NamedTuple):
@@ -18,7 +22,16 @@ class Sender(NamedTuple):
 class Call:
     """What a handler knows of a request besides its body."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "sender", "version")
+    __slots__ = (
+        "account",
+        "api_key",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "mutations",
+        "sender",
+        "version",
+    )
 
     def __init__(
         self,
@@ -36,6 +49,10 @@ class Call:
         self.client_id = client_id
         self.sender = sender
         """For whom a broker passed it on, if one did."""
+        self.account: Account | None = None
+        """What it uses, on a node with quotas."""
+        self.mutations: Mutations | None = None
+        """How much metadata it may change; None for as much as it wants."""
 
     @property
     def enveloped(self) -> bool:

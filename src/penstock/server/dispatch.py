@@ -23,6 +23,7 @@ from penstock.protocol.registry import API, ApiSpec
 from penstock.server.call import Call
 from penstock.server.large_produce import check_outline
 from penstock.server.plain_produce import serve_plain
+from penstock.server.quota_account import Account
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
@@ -91,8 +92,12 @@ class Dispatcher:
         self, connection: Connection, frame: memoryview
     ) -> Reply | asyncio.Future[Reply | None] | None:
         """Answer one request frame."""
+        quotas = self._broker.metered
+        account = None
+        if quotas is not None and self._produces:
+            account = Account(quotas, self._broker.loop.time, connection, len(frame))
         if self._produces and self.may_overlap(frame):
-            reply = serve_plain(self._broker, connection, frame, self._produced)
+            reply = serve_plain(self._broker, connection, frame, self._produced, account)
             if reply is not None:
                 return reply
         gate = connection.gate
@@ -106,7 +111,9 @@ class Dispatcher:
             if large and api_key != _PRODUCE:
                 raise CloseConnection(f"a request of {len(frame)} bytes that carries no records")
             call = Call(connection, api_key, version, correlation_id, client_id)
-            if not inside:
+            if inside:
+                call.account = account
+            else:
                 _only_to_log_in(call, gate)
             route = self._routes.get(api_key) or self._route(call)
             reader = route.readers.get(version)
@@ -122,9 +129,15 @@ class Dispatcher:
             raise CloseConnection(f"malformed request: {what} is cut short") from problem
         response = route.handler(self._broker, call, request)
         if isinstance(response, Message):
-            return encode(route.spec, call, response)
+            return _settled(route.spec, call, response)
+        account = call.account
         if response is None:
+            if account is not None:
+                account.settle(call, None)
             return None
+        if account is not None:
+            account.pause()
+            response = account.watch(response)
         return self._broker.loop.create_task(_later(route.spec, call, response))
 
     def _produced(
@@ -134,15 +147,19 @@ class Dispatcher:
         acks: int,
         timeout_ms: int,
         results: list[Result],
+        account: Account | None,
     ) -> Reply | asyncio.Future[Reply | None]:
         """Answer batches that were taken the short way, but not all of them at once or at all."""
         from penstock.server.handlers.produce import answer_results
 
         api_key, version, correlation_id, client_id, _ = read_request_header(frame)
         call = Call(connection, api_key, version, correlation_id, client_id)
+        call.account = account
         response = answer_results(self._broker, call, acks, timeout_ms, results)
         if isinstance(response, Message):
-            return encode(API[api_key], call, response)
+            return _settled(API[api_key], call, response)
+        if account is not None:
+            account.pause()
         return self._broker.loop.create_task(_later(API[api_key], call, response))
 
     def _route(self, call: Call) -> Route:
@@ -176,7 +193,13 @@ def _only_to_log_in(call: Call, gate: Gate) -> None:
 
 async def _later(spec: ApiSpec, call: Call, response: Awaitable[Any]) -> Reply | None:
     answer = await response
-    return None if answer is None else encode(spec, call, answer)
+    return None if answer is None else _settled(spec, call, answer)
+
+
+def _settled(spec: ApiSpec, call: Call, response: Any) -> Reply:
+    if call.account is not None:
+        call.account.settle(call, response)
+    return encode(spec, call, response)
 
 
 def encode(spec: ApiSpec, call: Call, response: Any) -> Reply:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Union
 from penstock.records.batch import ATTRIBUTES_OFFSET, CONTROL, HEAD_SIZE, TRANSACTIONAL
 from penstock.replica.partition import Appended
 from penstock.replica.transactions import NOT_TRANSACTIONAL
+from penstock.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.net.connection import Connection, Reply
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
+    from penstock.server.quota_account import Account
 
 VERSIONS = range(9, 14)
 """The flexible ones, which have the same outline."""
@@ -59,12 +61,13 @@ def serve_plain(
     broker: Broker,
     connection: Connection,
     frame: memoryview,
-    answer: Callable[[Connection, memoryview, int, int, list[Result]], Answer],
+    answer: Callable[[Connection, memoryview, int, int, list[Result], Account | None], Answer],
+    account: Account | None = None,
 ) -> Answer | None:
     """The reply to a produce request of the plain shape; None leaves it to the long way.
 
     Once something was stored there is no way back: `answer(connection, frame, acks, timeout,
-    results)` replies to what was refused, or has to wait until it is committed.
+    results, account)` replies to what was refused, or has to wait until it is committed.
     """
     try:
         _, version, correlation_id, size = _HEAD.unpack_from(frame)
@@ -117,8 +120,10 @@ def serve_plain(
     if not plain:
         places = zip(batches, results, strict=True)
         outcome = [(batch[0], batch[1], result) for batch, result in places]
-        return answer(connection, frame, acks, timeout_ms, outcome)
+        return answer(connection, frame, acks, timeout_ms, outcome, account)
     out += _ANSWER_END
+    if account is not None:
+        account.settle_plain(ANONYMOUS if gate is None else gate.principal, frame, out)
     return out
 
 

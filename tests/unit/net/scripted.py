@@ -2,7 +2,7 @@
 
 The first byte of a frame is a command: `e` echo at once, `w` wait until the test releases it, `o`
 the same for a request that may overlap others, `n` no reply, `x` close, `!` our own fault, `s` a
-slice of the service's file between two bytes strings, `b` a large reply.
+slice of the service's file between two bytes strings, `b` a large reply, `m` echo and mute.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from penstock.net.listener import Limits, Listener
 from penstock.platform.disk import Disk, File
 
 LARGE_BYTES = 4_000_000
+MUTE_SECONDS = 0.3
 
 
 def frame(body: bytes) -> bytes:
@@ -68,6 +69,8 @@ class ScriptedService:
                 return bytearray(frame(b"b" * LARGE_BYTES))
             case b"s":
                 return self._spliced()
+            case b"m":
+                connection.mute(MUTE_SECONDS)
         return bytearray(frame(body))
 
     def _spliced(self) -> Reply:

@@ -18,6 +18,7 @@ from penstock.platform.disk import Disk, File
 from tests.unit.net.conftest import Run
 from tests.unit.net.scripted import (
     LARGE_BYTES,
+    MUTE_SECONDS,
     ColdFile,
     ScriptedService,
     SlowService,
@@ -422,3 +423,82 @@ def test_a_reader_that_hangs_up_in_the_middle_of_a_slice_is_no_news(
 
     run(scenario())
     assert not caplog.records
+
+
+def test_a_muted_connection_is_answered_and_read_again_when_its_time_is_over(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            loop = asyncio.get_running_loop()
+            client = await node.client()
+            client.send(b"m1", b"e2", b"e3")
+            began = loop.time()
+            assert await client.receive() == b"m1"
+            assert await client.hears_nothing()
+            assert node.service.served == [b"m1"]
+            client.send(b"e4")
+            assert [await client.receive() for _ in range(3)] == [b"e2", b"e3", b"e4"]
+            assert loop.time() - began >= MUTE_SECONDS - 0.01
+
+    run(scenario())
+
+
+def test_what_waited_is_answered_while_its_connection_is_muted(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"o1")
+            await eventually(lambda: node.service.waiting)
+            client.send(b"m2", b"e3")
+            node.service.release(b"o1")
+            assert await client.receive() == b"o1"
+            assert await client.receive() == b"m2"
+            assert await client.hears_nothing()
+            assert await client.receive() == b"e3"
+
+    run(scenario())
+
+
+def test_the_longer_of_two_mutes_counts(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            loop = asyncio.get_running_loop()
+            client = await node.client()
+            client.send(b"e1")
+            assert await client.receive() == b"e1"
+            (connection,) = node.listener.connections
+            connection.mute(0.3)
+            connection.mute(0.1)
+            began = loop.time()
+            client.send(b"e2")
+            assert await client.receive() == b"e2"
+            assert loop.time() - began > 0.25
+
+    run(scenario())
+
+
+def test_stopping_does_not_wait_for_a_mute_to_end(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            loop = asyncio.get_running_loop()
+            client = await node.client()
+            client.send(b"e1")
+            assert await client.receive() == b"e1"
+            next(iter(node.listener.connections)).mute(60)
+            began = loop.time()
+            await node.listener.stop(5000)
+            assert loop.time() - began < 1
+            assert await client.is_closed()
+
+    run(scenario())
+
+
+def test_a_connection_muted_for_longer_than_it_may_be_idle_is_closed(run: Run) -> None:
+    async def scenario() -> None:
+        async with running(Limits(idle_ms_max=200)) as node:
+            client = await node.client()
+            client.send(b"e1")
+            assert await client.receive() == b"e1"
+            next(iter(node.listener.connections)).mute(60)
+            assert await client.is_closed()
+
+    run(scenario())
