@@ -66,6 +66,8 @@ class Reading:
         )
         self.committed_only = request.isolation_level == READ_COMMITTED
         self.size_max = min(request.max_bytes, broker.limits.fetch_bytes_max)
+        if call.account is not None:
+            self.size_max = min(self.size_max, call.account.fetch_bytes_max(call))
         self._replica_id = replica_id
         self._uncommitted_too = replica_id != CONSUMER
         self._readable: dict[str | bytes, bool] = {}
@@ -198,6 +200,10 @@ class Reading:
 
     def response(self) -> FetchResponse:
         """What was found; in a session's later fetches, only what changed."""
+        if self.call.account is not None and self.size:
+            wait_ms = self.call.account.hold_back(self.call, self.size)
+            if wait_ms > 0:
+                return self._held_back(wait_ms)
         response = FetchResponse(session_id=self.plan.session_id)
         session = self.plan.session
         topics: dict[str | bytes, FetchableTopicResponse] = {}
@@ -215,6 +221,15 @@ class Reading:
         if self.urgent:
             point_reader_at_leader(self.broker, self.call, response, self._replica_id < 0)
         return response
+
+    def _held_back(self, wait_ms: int) -> FetchResponse:
+        """Nothing, for now: the reader asks again. It was told of nothing, so none of it counts."""
+        session_id = self.plan.session_id
+        if not self.plan.incremental:
+            # Clients take an empty answer to a first fetch as none: they begin another session.
+            self.broker.fetch_sessions.forget(session_id)
+            session_id = 0
+        return FetchResponse(session_id=session_id, throttle_time_ms=wait_ms)
 
 
 def refuse_all(call: Call, request: FetchRequest) -> FetchResponse:

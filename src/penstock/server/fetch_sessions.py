@@ -235,6 +235,10 @@ class FetchSessions:
         session.change(asked, forgotten)
         self._partitions += len(session.wanted) - before
 
+    def forget(self, session_id: int) -> None:
+        """Drop a session whose client was not told of it."""
+        self._drop(session_id)
+
     def _drop(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
     from penstock.server.quotas import Quotas
 
+_INT_MAX = 2**31 - 1
 _PRODUCE = int(ApiKey.PRODUCE)
 _LENGTH = Struct(">h")
 _CLIENT_ID_AT = 8  # in a frame: behind api key, version and correlation id
@@ -95,10 +96,10 @@ class Account:
 
     # -- what is read ---------------------------------------------------------------------------
 
-    def fetch_bytes_max(self, call: Call) -> int | None:
-        """More than this at once would have to wait in any case; None if there is no bound."""
+    def fetch_bytes_max(self, call: Call) -> int:
+        """More than this at once would have to wait in any case."""
         bound = self._quotas.fetch.window_max(call.principal.name, call.client_id or "")
-        return None if bound is None else int(bound)
+        return int(min(bound, _INT_MAX))
 
     def hold_back(self, call: Call, size: int) -> int:
         """Charge for records that were found, or say how many milliseconds they have to wait."""

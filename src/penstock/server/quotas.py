@@ -7,6 +7,7 @@ they have to wait, and is not read from for so long (see `quota_account`).
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -90,12 +91,11 @@ class Rates:
             meter.record(-value, now)
         return min(wait_ms, self._wait_ms_max)
 
-    def window_max(self, user: str, client_id: str) -> float | None:
-        """What can be used at once without having to wait, by who used nothing; None if anything
-        can."""
+    def window_max(self, user: str, client_id: str) -> float:
+        """What can be used at once without having to wait, by who used nothing before."""
         share = self._table.share_of(user, client_id)
         if share is None:
-            return None
+            return math.inf
         return share.per_second * max(self._samples - 1, 1) * self._sample_ms / 1000
 
     def _meter(self, sharers: _Sharers) -> Rate:

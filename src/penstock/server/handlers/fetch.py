@@ -44,6 +44,7 @@ def handle(
         if not may_cluster(broker, call, Operation.CLUSTER_ACTION):
             return refuse_all(call, request)
         follower = replica_id
+        call.account = None  # quotas are for clients
     plan = broker.fetch_sessions.begin(request, call.version, broker.clock.monotonic(), follower)
     if isinstance(plan, ErrorCode):
         return FetchResponse(error_code=plan)
