@@ -88,7 +88,7 @@ def quorum(
     answer(document, cluster_quorum.tables(document), output)
 
 
-@cluster.command()
+@cluster.command(changes=True)
 def drain(
     node: Node,
     throttle: Throttle = None,
@@ -114,7 +114,7 @@ def drain(
     _rearrange(plan, throttle, yes, dry_run, output, bootstrap, settings, wait)
 
 
-@cluster.command()
+@cluster.command(changes=True)
 def rebalance(
     throttle: Throttle = None,
     yes: Yes = False,
@@ -133,7 +133,7 @@ def rebalance(
     _rearrange(evened, throttle, yes, dry_run, output, bootstrap, settings, wait)
 
 
-@cluster.command("add-node")
+@cluster.command("add-node", changes=True)
 def add_node(
     node: Node,
     controller: Annotated[
@@ -175,7 +175,7 @@ def add_node(
     )  # fmt: skip
 
 
-@cluster.command("remove-node")
+@cluster.command("remove-node", changes=True)
 def remove_node(
     node: Node,
     yes: Yes = False,

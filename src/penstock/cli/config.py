@@ -107,7 +107,7 @@ def _check_known(keys: list[str], known: list[str], entity: Entity) -> None:
             )
 
 
-@config.command("set")
+@config.command("set", changes=True)
 def set_keys(
     pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE", help="The new settings.")],
     topic: OfTopic = None,
@@ -129,7 +129,7 @@ def set_keys(
     _tell(entity, list(changes), dry_run)
 
 
-@config.command()
+@config.command(changes=True)
 def unset(
     keys: Annotated[list[str], typer.Argument(metavar="KEY", help="The settings.")],
     topic: OfTopic = None,

@@ -161,7 +161,7 @@ def lag(
             answer(lagging, tables(lagging), output)
 
 
-@group.command()
+@group.command(changes=True)
 def reset(
     name: Name,
     topic: Topics = None,
@@ -235,7 +235,7 @@ def reset(
     say(f"{len(moves)} offset{'s' * (len(moves) != 1)} of group {name} {would}")
 
 
-@group.command()
+@group.command(changes=True)
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="GROUP", help="The groups.")],
     topic: Topics = None,

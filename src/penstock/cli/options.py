@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, TypeVar
 
@@ -13,6 +15,8 @@ from penstock.cli.output import Shape
 
 BOOTSTRAP_VARIABLE = "PENSTOCK_BOOTSTRAP"
 BOOTSTRAP_DEFAULT = "localhost:9092"
+PROFILE_VARIABLE = "PENSTOCK_PROFILE"
+COMMAND_CONFIG_VARIABLE = "PENSTOCK_COMMAND_CONFIG"
 WAIT_DEFAULT = 15.0
 
 Bootstrap = Annotated[
@@ -29,6 +33,27 @@ Bootstrap = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option("-X", metavar="KEY=VALUE", help="A librdkafka client setting; repeatable."),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        envvar=PROFILE_VARIABLE,
+        show_envvar=True,
+        metavar="NAME",
+        show_default="the one in use",
+        help="Address and security of a cluster, by name; see `penstock profile`.",
+    ),
+]
+CommandConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--command-config",
+        envvar=COMMAND_CONFIG_VARIABLE,
+        show_envvar=True,
+        metavar="FILE",
+        help="Security from a file of Kafka's client properties.",
+    ),
 ]
 Wait = Annotated[
     float,
@@ -50,6 +75,7 @@ Separator = Annotated[
         help="What stands between key and value; \\t is a tab.",
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, and change nothing.")]
 
 
@@ -59,8 +85,64 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 class App(typer.Typer):
     """A Typer application whose commands convert their words by themselves."""
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Body], Body]:
-        return super().command(name, cls=QuickCommand, **settings)
+    def command(
+        self, name: str | None = None, *, changes: bool = False, **settings: Any
+    ) -> Callable[[Body], Body]:
+        """Register a command. One that `changes` a cluster refuses under a readonly profile."""
+        register = super().command(name, cls=QuickCommand, **settings)
+
+        def registered(body: Body) -> Body:
+            register(_for_clusters(body, changes))
+            return body
+
+        return registered
+
+
+def _for_clusters(body: Body, changes: bool) -> Callable[..., Any]:
+    """A command as it is; where it talks to a cluster, with --profile and --command-config.
+
+    They are the same for all such commands, and settled before a command runs: what it is given as
+    `bootstrap` and `settings` is where to go in the end, and how to come in.
+    """
+    signature = inspect.signature(body, eval_str=True)
+    if "settings" not in signature.parameters:
+        return body
+
+    @functools.wraps(body)
+    def wrapped(context: typer.Context, **given: Any) -> Any:
+        from penstock.cli.secure_access import Given, access_of, refuse_changes
+
+        def said(name: str) -> Given | None:
+            source = context.get_parameter_source(name)
+            value = given.pop(name)
+            if value is None or source is None or source.name.startswith("DEFAULT"):
+                return None
+            return Given(value, source.name == "ENVIRONMENT")
+
+        access = access_of(
+            said("bootstrap"),
+            said("profile"),
+            said("command_config"),
+            pairs_of(given["settings"], "-X"),
+            BOOTSTRAP_DEFAULT,
+        )
+        if changes and not given.get("dry_run"):
+            refuse_changes(access)
+        given["settings"] = [f"{key}={value}" for key, value in access.settings.items()]
+        return body(bootstrap=access.bootstrap, **given)
+
+    parameters = list(signature.parameters.values())
+    at = list(signature.parameters).index("settings") + 1
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters[at:at] = [
+        inspect.Parameter(name, kind, default=None, annotation=annotation)
+        for name, annotation in (("profile", ProfileName), ("command_config", CommandConfig))
+    ]
+    context = inspect.Parameter("context", kind, annotation=typer.Context)
+    parameters.insert(0, context)
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+    return wrapped
 
 
 def new_app(summary: str | None = None) -> App:

@@ -42,7 +42,7 @@ class Acks(StrEnum):
     ALL = "all"
 
 
-@produce.command("produce")
+@produce.command("produce", changes=True)
 def run(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.")],
     files: Annotated[

@@ -43,6 +43,15 @@ COMMANDS = {
         "cluster",
         "Look at a cluster; add, drain and remove nodes.",
     ),
+    "user": ("penstock.cli.user", "user", "List, create and delete users; change passwords."),
+    "acl": ("penstock.cli.acl", "acl", "List, add and remove rights."),
+    "quota": ("penstock.cli.quota", "quota", "List, set and remove quotas."),
+    "token": ("penstock.cli.token", "token", "Create, list, renew and expire delegation tokens."),
+    "profile": (
+        "penstock.cli.profile",
+        "profile",
+        "Keep clusters by name, with their address and security.",
+    ),
 }
 """Name: the module, the Typer application in it, and the line that help shows."""
 

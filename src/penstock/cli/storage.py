@@ -63,7 +63,12 @@ def format_directories(
     ] = None,
     add_scram: Annotated[
         list[str] | None,
-        typer.Option("--add-scram", "-S", metavar="CREDENTIAL", help="Not supported yet."),
+        typer.Option(
+            "--add-scram",
+            "-S",
+            metavar="CREDENTIAL",
+            help="A first user: 'SCRAM-SHA-512=[name=alice,password=...]'; repeatable.",
+        ),
     ] = None,
 ) -> None:
     """Make the directories of a node ready for it.
@@ -74,14 +79,13 @@ def format_directories(
     With controller.quorum.voters in the file the quorum is static, and nothing else is needed.
     Without it the log says who votes, and one of --standalone, --initial-controllers and
     --no-initial-controllers says how that begins on a controller.
+
+    --add-scram adds users whom the nodes know before anybody could add them; say the same for
+    every node. In place of `password` stand `salt` and `saltedpassword`, in base64; `iterations`
+    are 4096 unless it says otherwise.
     """
     from penstock.cli.storage_format import Wanted, run_format
 
-    if add_scram:
-        raise Failure(
-            "--add-scram is not supported yet: Penstock has no users until it has security",
-            "format without it",
-        )
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
         raise Failure(
             "--standalone, --initial-controllers and --no-initial-controllers exclude each other",
@@ -96,6 +100,7 @@ def format_directories(
         ignore_formatted,
         release_version,
         tuple(feature or ()),
+        tuple(add_scram or ()),
     )
     run_format(read_config(config), wanted)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failure import USAGE, Failure
 from penstock.metadata.levels import (
@@ -12,6 +12,7 @@ from penstock.metadata.levels import (
     KRAFT_VERSION,
     METADATA_VERSION,
     RELEASES,
+    SCRAM_FROM,
     SUPPORTED,
     levels_at,
     release_of,
@@ -23,6 +24,9 @@ from penstock.platform.clock import SystemClock
 from penstock.platform.disk import Disk
 from penstock.raft.format import CannotFormat, Formatter, Identity
 from penstock.raft.voters import DYNAMIC_FROM, Voters, first_voters
+
+if TYPE_CHECKING:
+    from penstock.protocol.generated.metadata_records import UserScramCredentialRecord
 
 VOTERS_KEY = "controller.quorum.voters"
 SERVERS_KEY = "controller.quorum.bootstrap.servers"
@@ -38,6 +42,7 @@ class Wanted(NamedTuple):
     ignore_formatted: bool = False
     release: str | None = None
     features: Sequence[str] = ()
+    scram: Sequence[str] = ()
 
 
 def run_format(config: NodeConfig, wanted: Wanted) -> None:
@@ -79,7 +84,8 @@ def identity_of(config: NodeConfig, wanted: Wanted) -> Identity:
     dynamic = not config.quorum_voters
     voters = _voters(config, wanted, dynamic=dynamic)
     levels = _levels(wanted, dynamic=dynamic)
-    return Identity(wanted.cluster_id, config.node_id, levels, voters)
+    credentials = _credentials(wanted.scram, levels[METADATA_VERSION])
+    return Identity(wanted.cluster_id, config.node_id, levels, voters, credentials)
 
 
 def _voters(config: NodeConfig, wanted: Wanted, *, dynamic: bool) -> Voters | None:
@@ -138,6 +144,19 @@ def _levels(wanted: Wanted, *, dynamic: bool) -> dict[str, int]:
     if levels[ELR_VERSION] and level < ELR_FROM:
         raise Failure(f"{ELR_VERSION} {levels[ELR_VERSION]} needs {METADATA_VERSION} {ELR_FROM}")
     return levels
+
+
+def _credentials(words: Sequence[str], level: int) -> list[UserScramCredentialRecord]:
+    if not words:
+        return []
+    if level < SCRAM_FROM:
+        raise Failure(
+            f"--add-scram needs {METADATA_VERSION} {RELEASES[SCRAM_FROM]} or later",
+            "choose a later release, or add users when the cluster has been upgraded",
+        )
+    from penstock.cli.storage_scram import credentials_of  # few clusters begin with users
+
+    return credentials_of(words, SystemChance())
 
 
 def levels_of(words: Sequence[str]) -> dict[str, int]:

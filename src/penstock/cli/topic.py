@@ -28,7 +28,7 @@ topic = new_app("Create, list, describe, alter and delete topics.")
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="The topics.")]
 
 
-@topic.command()
+@topic.command(changes=True)
 def create(
     names: Names,
     partitions: Annotated[
@@ -138,7 +138,7 @@ def describe(
     failures.raise_any()
 
 
-@topic.command()
+@topic.command(changes=True)
 def alter(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The topic.")],
     partitions: Annotated[
@@ -188,7 +188,7 @@ def alter(
         say(f"topic {name} {would} given {partitions} partitions")
 
 
-@topic.command()
+@topic.command(changes=True)
 def delete(
     names: Names,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

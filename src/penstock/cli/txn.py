@@ -143,7 +143,7 @@ def hanging(
     answer(documents, [txn_producers.table(found)], output)
 
 
-@txn.command()
+@txn.command(changes=True)
 def abort(
     name: Annotated[
         str | None,

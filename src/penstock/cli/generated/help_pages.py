@@ -30,6 +30,11 @@ Commands:
   config    Describe, set, unset and validate configuration.
   log       Look into log directories, without a running node.
   cluster   Look at a cluster; add, drain and remove nodes.
+  user      List, create and delete users; change passwords.
+  acl       List, add and remove rights.
+  quota     List, set and remove quotas.
+  token     Create, list, renew and expire delegation tokens.
+  profile   Keep clusters by name, with their address and security.
 """,
     "up": """\
 Usage: penstock up [OPTIONS]
@@ -100,6 +105,10 @@ Usage: penstock storage format [OPTIONS]
   --initial-controllers and --no-initial-controllers says how that begins on a
   controller.
 
+  --add-scram adds users whom the nodes know before anybody could add them;
+  say the same for every node. In place of `password` stand `salt` and
+  `saltedpassword`, in base64; `iterations` are 4096 unless it says otherwise.
+
 Options:
   -t, --cluster-id ID             The same for every node of the cluster.
                                   [required]
@@ -113,7 +122,9 @@ Options:
   -g, --ignore-formatted          Leave formatted directories as they are.
   -r, --release-version RELEASE   Such as 4.3 or 4.3-IV0.
   -f, --feature NAME=LEVEL        A level; repeatable.
-  -S, --add-scram CREDENTIAL      Not supported yet.
+  -S, --add-scram CREDENTIAL      A first user: 'SCRAM-
+                                  SHA-512=[name=alice,password=...]';
+                                  repeatable.
   -h, --help                      Show this message and exit.
 """,
     "storage info": """\
@@ -186,6 +197,11 @@ Options:
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
@@ -207,6 +223,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -225,6 +247,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -246,6 +274,11 @@ Options:
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
@@ -265,6 +298,11 @@ Options:
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
@@ -306,6 +344,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -345,6 +389,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -383,6 +433,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -401,6 +457,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -425,6 +487,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -460,6 +528,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -480,6 +554,11 @@ Options:
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
@@ -518,6 +597,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -537,6 +622,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -560,6 +651,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -586,6 +683,11 @@ Options:
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
@@ -864,6 +966,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -885,6 +993,11 @@ Options:
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
@@ -906,6 +1019,11 @@ Options:
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
@@ -986,6 +1104,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -1001,6 +1125,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -1026,6 +1156,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -1048,6 +1184,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -1077,6 +1219,12 @@ Options:
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
   -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS                  How long to wait for an answer.  [default:
                                   15.0; 0.1<=x<=3600]
   -h, --help                      Show this message and exit.
@@ -1098,8 +1246,581 @@ Options:
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
   -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
+""",
+    "user": """\
+Usage: penstock user [OPTIONS] COMMAND [ARGS]...
+
+  List, create and delete users; change passwords.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  list      List users, and how they may log in.
+  create    Create a user, who logs in with SCRAM.
+  password  Give a user another password.
+  delete    Delete users: nobody logs in under these names any more.
+""",
+    "user list": """\
+Usage: penstock user list [OPTIONS] [NAME]...
+
+  List users, and how they may log in.
+
+Arguments:
+  NAME <list[str]>  Only these users.
+
+Options:
+  -q, --quiet                     Names alone, one a line.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "user create": """\
+Usage: penstock user create [OPTIONS] {NAME}
+
+  Create a user, who logs in with SCRAM.
+
+  The password comes from a file or standard input, is asked for on a
+  terminal, or is made with --generate and printed this once. A new user has
+  no rights: see `penstock acl add`.
+
+Arguments:
+  NAME <str>  The user.  [required]
+
+Options:
+  --password-file FILE            Where the password is; - is standard input.
+                                  [default: (asked for, or standard input)]
+  --generate                      Make a password, and print it this once.
+  -m, --mechanism <list[scram-sha-256|scram-sha-512]>
+                                  How the user may log in; repeatable.
+  --iterations N                  How long guessing takes.  [default: 8192;
+                                  4096<=x<=16384]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "user password": """\
+Usage: penstock user password [OPTIONS] {NAME}
+
+  Give a user another password.
+
+  It replaces that of all mechanisms that the user has; --mechanism names
+  others. Connections that are open stay open.
+
+Arguments:
+  NAME <str>  The user.  [required]
+
+Options:
+  --password-file FILE            Where the password is; - is standard input.
+                                  [default: (asked for, or standard input)]
+  --generate                      Make a password, and print it this once.
+  -m, --mechanism <list[scram-sha-256|scram-sha-512]>
+                                  How the user may log in; repeatable.
+  --iterations N                  How long guessing takes.  [default: 8192;
+                                  4096<=x<=16384]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "user delete": """\
+Usage: penstock user delete [OPTIONS] {NAME}...
+
+  Delete users: nobody logs in under these names any more.
+
+  Their rights stay, for whoever gets the name next: see `penstock acl remove
+  --user`.
+
+Arguments:
+  NAME <list[str]>  The users.  [required]
+
+Options:
+  -y, --yes                  Do not ask.
+  --if-exists                A user who is not there is fine.
+  --dry-run                  Check, and change nothing.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             0.1<=x<=3600]
+  -h, --help                 Show this message and exit.
+""",
+    "acl": """\
+Usage: penstock acl [OPTIONS] COMMAND [ARGS]...
+
+  List, add and remove rights.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  list    List rights: all, those of somebody, or all that apply to...
+  add     Add rights, and show them.
+  remove  Remove rights, after they were shown.
+""",
+    "acl list": """\
+Usage: penstock acl list [OPTIONS]
+
+  List rights: all, those of somebody, or all that apply to something.
+
+  `penstock acl list --topic orders-eu` also shows what is said of every
+  topic, and of those whose names begin with `orders`.
+
+Options:
+  -u, --user NAME                 Whose right; '*' is everybody; repeatable.
+  --principal KIND:NAME           Whose right, written out; repeatable.
+  -t, --topic NAME                A topic; '*' is every one; repeatable.
+  -g, --group NAME                A group; '*' is every one; repeatable.
+  --transactional-id ID           A transactional id; repeatable.
+  --token ID                      A delegation token; repeatable.
+  --as-user KIND:NAME             Somebody whose tokens are meant; repeatable.
+  --cluster                       The cluster as a whole.
+  --exact                         Only entries of these very names, not all
+                                  that apply.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "acl add": """\
+Usage: penstock acl add [OPTIONS]
+
+  Add rights, and show them.
+
+  `penstock acl add --user alice --allow read,describe --topic 'orders-*'
+  --prefixed`
+
+  A --deny beats every --allow. --producer and --consumer stand for what such
+  clients need, as with Kafka's tool; --prefixed holds for all names that are
+  given.
+
+Options:
+  -u, --user NAME                 Whose right; '*' is everybody; repeatable.
+  --principal KIND:NAME           Whose right, written out; repeatable.
+  --host ADDRESS                  From where; repeatable.
+  --allow OPERATION,...           What they may do; all is everything.
+  --deny OPERATION,...            What they may not, whoever allows it.
+  -t, --topic NAME                A topic; '*' is every one; repeatable.
+  -g, --group NAME                A group; '*' is every one; repeatable.
+  --transactional-id ID           A transactional id; repeatable.
+  --token ID                      A delegation token; repeatable.
+  --as-user KIND:NAME             Somebody whose tokens are meant; repeatable.
+  --cluster                       The cluster as a whole.
+  --prefixed                      Names are beginnings: 'orders-' or
+                                  'orders-*'.
+  --producer                      All that writing to the topics needs.
+  --consumer                      All that reading the topics in the groups
+                                  needs.
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "acl remove": """\
+Usage: penstock acl remove [OPTIONS]
+
+  Remove rights, after they were shown.
+
+  What is left open is meant in all its forms: `--user alice` alone means
+  every right of alice, `--user alice --topic orders` those that name the
+  topic itself, and no pattern that covers it.
+
+Options:
+  -u, --user NAME                 Whose right; '*' is everybody; repeatable.
+  --principal KIND:NAME           Whose right, written out; repeatable.
+  --host ADDRESS                  From where; repeatable.
+  --allow OPERATION,...           What they may do; all is everything.
+  --deny OPERATION,...            What they may not, whoever allows it.
+  -t, --topic NAME                A topic; '*' is every one; repeatable.
+  -g, --group NAME                A group; '*' is every one; repeatable.
+  --transactional-id ID           A transactional id; repeatable.
+  --token ID                      A delegation token; repeatable.
+  --as-user KIND:NAME             Somebody whose tokens are meant; repeatable.
+  --cluster                       The cluster as a whole.
+  --prefixed                      Names are beginnings: 'orders-' or
+                                  'orders-*'.
+  --all                           Every right that there is; say nothing else.
+  -y, --yes                       Do not ask.
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "quota": """\
+Usage: penstock quota [OPTIONS] COMMAND [ARGS]...
+
+  List, set and remove quotas.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  list    List quotas: all of them, or those that name somebody.
+  set     Set how much somebody may have of each broker, in a second.
+  remove  Remove quotas of exactly the one that is named; what is said of...
+""",
+    "quota list": """\
+Usage: penstock quota list [OPTIONS]
+
+  List quotas: all of them, or those that name somebody.
+
+Options:
+  -u, --user NAME                 A user.
+  --client ID                     A client id.
+  --ip ADDRESS                    An address.
+  --default-user                  Users of whom nothing else is said.
+  --default-client                Client ids of which nothing else is said.
+  --default-ip                    Addresses of which nothing else is said.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "quota set": """\
+Usage: penstock quota set [OPTIONS]
+
+  Set how much somebody may have of each broker, in a second.
+
+  `penstock quota set --user alice --produce 10MB/s --fetch 20MB/s`
+
+  A user and a client id together hold that client of that user alone, and go
+  before each by itself. MB are millions of bytes, MiB are 1048576; a number
+  alone is bytes.
+
+Options:
+  -u, --user NAME            A user.
+  --client ID                A client id.
+  --ip ADDRESS               An address.
+  --default-user             Users of whom nothing else is said.
+  --default-client           Client ids of which nothing else is said.
+  --default-ip               Addresses of which nothing else is said.
+  --produce RATE             Bytes written, as 10MB/s.
+  --fetch RATE               Bytes read, as 10MB/s.
+  --request PERCENT          A broker's time, as 50%.
+  --mutations RATE           Partitions made or deleted, as 5/s.
+  --connections RATE         New connections of an ip, as 10/s.
+  --dry-run                  Check, and change nothing.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             0.1<=x<=3600]
+  -h, --help                 Show this message and exit.
+""",
+    "quota remove": """\
+Usage: penstock quota remove [OPTIONS]
+
+  Remove quotas of exactly the one that is named; what is said of others then
+  holds for it.
+
+Options:
+  -u, --user NAME            A user.
+  --client ID                A client id.
+  --ip ADDRESS               An address.
+  --default-user             Users of whom nothing else is said.
+  --default-client           Client ids of which nothing else is said.
+  --default-ip               Addresses of which nothing else is said.
+  --only QUOTA,...           Only these: produce, fetch, request, mutations,
+                             connections.  [default: (all)]
+  -y, --yes                  Do not ask.
+  --dry-run                  Check, and change nothing.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             0.1<=x<=3600]
+  -h, --help                 Show this message and exit.
+""",
+    "token": """\
+Usage: penstock token [OPTIONS] COMMAND [ARGS]...
+
+  Create, list, renew and expire delegation tokens.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  create  Create a token, and show its HMAC this once.
+  list    List the tokens that you may see, without what opens doors.
+  renew   Let a token live on, at most until it can be renewed no more.
+  expire  End a token, now or soon: nobody logs in with it afterwards.
+""",
+    "token create": """\
+Usage: penstock token create [OPTIONS]
+
+  Create a token, and show its HMAC this once.
+
+  Clients log in with it by SCRAM: the id is the user, the HMAC the password,
+  and Java's clients add `tokenauth="true"` to sasl.jaas.config.
+
+Options:
+  --owner USER                    Whom it stands for.  [default: (you)]
+  --renewer USER                  Who may renew it, too; repeatable.
+  --max-life SPAN                 How long it can be renewed at most, such as
+                                  7d.  [default: (as the cluster says)]
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "token list": """\
+Usage: penstock token list [OPTIONS]
+
+  List the tokens that you may see, without what opens doors.
+
+Options:
+  --owner USER                    Only tokens of this user; repeatable.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "token renew": """\
+Usage: penstock token renew [OPTIONS] {TOKEN}
+
+  Let a token live on, at most until it can be renewed no more.
+
+Arguments:
+  TOKEN <str>  The token's id, or its HMAC.  [required]
+
+Options:
+  --for SPAN                 How long from now, such as 1d.  [default: (as the
+                             cluster says)]
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             0.1<=x<=3600]
+  -h, --help                 Show this message and exit.
+""",
+    "token expire": """\
+Usage: penstock token expire [OPTIONS] {TOKEN}
+
+  End a token, now or soon: nobody logs in with it afterwards.
+
+Arguments:
+  TOKEN <str>  The token's id, or its HMAC.  [required]
+
+Options:
+  --after SPAN               When, such as 10m.  [default: (now)]
+  -y, --yes                  Do not ask.
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+                             [env var: PENSTOCK_BOOTSTRAP; default:
+                             localhost:9092]
+  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  --profile NAME             Address and security of a cluster, by name; see
+                             `penstock profile`.  [env var: PENSTOCK_PROFILE;
+                             default: (the one in use)]
+  --command-config FILE      Security from a file of Kafka's client
+                             properties.  [env var: PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS             How long to wait for an answer.  [default: 15.0;
+                             0.1<=x<=3600]
+  -h, --help                 Show this message and exit.
+""",
+    "profile": """\
+Usage: penstock profile [OPTIONS] COMMAND [ARGS]...
+
+  Keep clusters by name, with their address and security.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  add     Add a profile.
+  list    List profiles.
+  show    Show what a profile holds.
+  use     Use a profile from now on, where no other is named.
+  remove  Remove profiles.
+""",
+    "profile add": """\
+Usage: penstock profile add [OPTIONS] {NAME}
+
+  Add a profile.
+
+  Without an address of its own it takes that of the file. Passwords are best
+  left where they are: `-X sasl.password=env:PROD_PASSWORD` or `-X
+  sasl.password=file:/run/secrets/prod`.
+
+Arguments:
+  NAME <str>  The profile.  [required]
+
+Options:
+  -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
+  --command-config FILE      Security from a file of Kafka's client
+                             properties; read at each use.
+  -X KEY=VALUE               A client setting; a secret may be env:NAME or
+                             file:PATH.
+  --readonly                 Commands that change something refuse.
+  --use                      Use it from now on where no other is named.
+  --force                    Replace one of this name.
+  -h, --help                 Show this message and exit.
+""",
+    "profile list": """\
+Usage: penstock profile list [OPTIONS]
+
+  List profiles. The one in use counts where no other is named.
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "profile show": """\
+Usage: penstock profile show [OPTIONS] {NAME}
+
+  Show what a profile holds. Secrets are masked.
+
+Arguments:
+  NAME <str>  The profile.  [required]
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -h, --help                      Show this message and exit.
+""",
+    "profile use": """\
+Usage: penstock profile use [OPTIONS] [NAME]
+
+  Use a profile from now on, where no other is named.
+
+Arguments:
+  NAME <str>  The profile; none with --none.
+
+Options:
+  --none      Use none: -b or localhost:9092 again.
+  -h, --help  Show this message and exit.
+""",
+    "profile remove": """\
+Usage: penstock profile remove [OPTIONS] {NAME}...
+
+  Remove profiles. Files that they name stay where they are.
+
+Arguments:
+  NAME <list[str]>  The profiles.  [required]
+
+Options:
+  -h, --help  Show this message and exit.
 """,
 }
