@@ -53,7 +53,10 @@ class Service(Protocol):
         """Whether this request may begin while earlier ones of its connection still wait."""
 
     def gate(self, connection: Connection) -> Any:
-        """What a new connection has to pass, for the service's own use; None leaves it open."""
+        """What a new connection has to pass, for the service's own use; None leaves it open.
+
+        Raises CloseConnection.
+        """
 
 
 class _Slot:
@@ -124,7 +127,10 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(self.transport, sock, self._listener.loop, self._writable, self.abort)
         self.last_active = self._listener.loop.time()
         self._listener.admit(self)
-        self.gate = self._service.gate(self)
+        try:
+            self.gate = self._service.gate(self)
+        except CloseConnection as problem:
+            self._refuse(problem)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._assembly.room()
@@ -135,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         # A client may close its sending half and still read what it asked for.
         self._closing = self._halted = True
-        return not self.idle and self._outbox.half_closable
+        return not self.idle
 
     def pause_writing(self) -> None:
         self._outbox.congested = True

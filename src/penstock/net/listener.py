@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.net.buffers import BufferPool
 from penstock.net.connection import Connection, Service
+from penstock.net.handshakes import Handshakes
+from penstock.net.tls import Encrypted, ServerTls
 
 log = logging.getLogger("penstock.net")
 
@@ -42,7 +43,7 @@ class Listener:
         name: str,
         pool: BufferPool,
         limits: Limits,
-        tls: ssl.SSLContext | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         self.name = name
         self.service: Service
@@ -53,7 +54,7 @@ class Listener:
         self.port = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
         self._by_address: Counter[str] = Counter()
-        self._tls = tls
+        self._handshakes = None if tls is None else Handshakes(tls, self.loop, self._connection)
         self._sock: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -68,12 +69,18 @@ class Listener:
         """Accept connections on the bound address."""
         assert self._sock is not None, "bind comes first"
         self._server = await self.loop.create_server(
-            lambda: Connection(self),
+            self._encrypted if self._handshakes is not None else self._connection,
             sock=self._sock,
-            ssl=self._tls,
             backlog=max(self.limits.backlog, BACKLOG_MIN),
         )
         self._plan_sweep()
+
+    def _connection(self) -> Connection:
+        return Connection(self)
+
+    def _encrypted(self) -> Encrypted:
+        assert self._handshakes is not None
+        return Encrypted(self._handshakes)
 
     async def stop(self, patience_ms: int) -> None:
         """Stop accepting, answer what waits, close; after `patience_ms` close regardless."""
@@ -84,6 +91,8 @@ class Listener:
             self._sock.close()
         if self._sweep is not None:
             self._sweep.cancel()
+        if self._handshakes is not None:
+            self._handshakes.close()
         for connection in list(self.connections):
             connection.drain()
         deadline = self.loop.time() + patience_ms / 1000

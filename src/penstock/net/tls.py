@@ -1,0 +1,253 @@
+"""TLS between a socket and a connection: to the one a protocol, to the other a transport.
+
+The event loop's own TLS would do most of it. This one also tells a client that is refused why, in
+TLS's own words; says who failed and for what reason; lets keys be exchanged between two
+connections; bounds how many handshakes are unfinished; takes no receive memory for a connection
+that is idle; and lets a client that has finished asking still hear its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    from penstock.net.connection import Connection
+    from penstock.net.handshakes import Handshakes
+
+log = logging.getLogger("penstock.net")
+
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
+"""How OpenSSL says that the first bytes were no greeting of TLS."""
+
+
+class ServerTls(Protocol):
+    """What a listener needs to know about TLS."""
+
+    def context(self) -> ssl.SSLContext:
+        """The keys and the trust of now."""
+
+    def failed(self, host: str, reason: str) -> None:
+        """Somebody at `host` was not let in."""
+
+
+class Encrypted(asyncio.BufferedProtocol):
+    """One client's socket, and above it, once hands were shaken, its connection."""
+
+    __slots__ = (
+        "_closing",
+        "_connection",
+        "_ended",
+        "_handshakes",
+        "_incoming",
+        "_outgoing",
+        "_reading",
+        "_socket",
+        "_tls",
+        "host",
+    )
+
+    _socket: asyncio.Transport
+    _tls: ssl.SSLObject
+
+    def __init__(self, handshakes: Handshakes) -> None:
+        self.host = ""
+        self._handshakes = handshakes
+        self._connection: Connection | None = None
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._reading = True
+        self._ended = False  # whether the client has said that it sends no more
+        self._closing = False
+
+    # -- the socket's side: asyncio calls ---------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self.host = host_of(transport)
+        self._tls = self._handshakes.begin(self, self._incoming, self._outgoing)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._handshakes.room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._incoming.write(self._handshakes.room[:nbytes])
+        if self._closing:
+            return
+        if self._connection is None:
+            self._shake_hands()
+        else:
+            self._read()
+
+    def eof_received(self) -> bool:
+        if self._connection is None:
+            return False
+        # Without TLS's own farewell somebody may have cut what was sent; but frames say how long
+        # they are, and one that is cut is not served.
+        self._end()
+        return not self._closing
+
+    def pause_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        if self._connection is None:
+            self._handshakes.forget(self)
+        else:
+            self._connection.connection_lost(exc)
+
+    # -- hands are shaken -------------------------------------------------------------------
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return
+        except ssl.SSLError as problem:
+            self._flush()  # an alert, in which the client can read why
+            self._closing = True
+            self._handshakes.failed(self, reason_of(problem))
+            self._socket.close()
+            return
+        self._flush()
+        connection = self._connection = self._handshakes.done(self)
+        connection.connection_made(cast(asyncio.Transport, self))
+        self._read()
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Hand over what arrived, as long as it is wanted."""
+        connection = self._connection
+        assert connection is not None
+        complete = True  # records, as far as they were looked at
+        try:
+            while complete and self._reading and not self._closing and self._waiting():
+                filled, complete = self._fill(connection.get_buffer(-1))
+                if filled:
+                    connection.buffer_updated(filled)
+                elif complete:
+                    self._end()  # TLS's farewell
+                    break
+            self._flush()  # some of what arrives is for TLS alone, and answered by it
+        except ssl.SSLError as problem:
+            log.info("closing %s: %s", self.host, reason_of(problem))
+            self._flush()
+            self.abort()
+
+    def _fill(self, room: memoryview) -> tuple[int, bool]:
+        """Decrypt into the room. How much there was, and whether it ended with a whole record."""
+        filled, size = 0, len(room)
+        try:
+            while filled < size and self._waiting():
+                count = cast(int, self._tls.read(size - filled, room[filled:]))
+                if not count:
+                    break
+                filled += count
+        except ssl.SSLWantReadError:
+            return filled, False
+        except ssl.SSLZeroReturnError:
+            pass
+        return filled, True
+
+    def _waiting(self) -> int:
+        return self._incoming.pending or self._tls.pending()
+
+    def _end(self) -> None:
+        """The client sends no more; it may still wait for answers."""
+        assert self._connection is not None
+        if not self._ended:
+            self._ended = True
+            if not self._connection.eof_received():
+                self.close()
+
+    # -- the connection's side: a transport -------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt and send; the whole of it is taken."""
+        if self._closing:
+            return
+        try:
+            sent = self._tls.write(data)
+            while sent < len(data):
+                sent += self._tls.write(memoryview(data)[sent:])
+        except ssl.SSLError as problem:
+            log.info("closing %s: %s", self.host, reason_of(problem))
+            self.abort()
+            return
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self._socket.write(self._outgoing.read())
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Of encrypted bytes."""
+        self._socket.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        """Of encrypted bytes."""
+        return self._socket.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """Hand nothing over until `resume_reading`, not even what has arrived."""
+        self._reading = False
+        self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Go on: with what has arrived, and then with the socket."""
+        self._reading = True
+        self._socket.resume_reading()
+        if self._waiting():
+            self._handshakes.loop.call_soon(self._read)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """What the socket knows, and what TLS does."""
+        return self._tls if name == "ssl_object" else self._socket.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self._closing or self._socket.is_closing()
+
+    def close(self) -> None:
+        """Say farewell, and close when all has left. Nobody waits for the client's farewell."""
+        if self._closing:
+            return
+        self._closing = True
+        try:
+            self._tls.unwrap()
+        except ssl.SSLError:
+            pass  # its own is still to come, or it does not speak as it should: we leave anyway
+        self._flush()
+        self._socket.close()
+
+    def abort(self) -> None:
+        """Close now, whatever waits."""
+        self._closing = True
+        self._socket.abort()
+
+
+def host_of(transport: asyncio.BaseTransport) -> str:
+    """The address at the other end, as rules know it."""
+    name = transport.get_extra_info("peername")
+    # A socket for both families shows IPv4 clients as IPv6: rules know the plain form.
+    return name[0].removeprefix("::ffff:") if isinstance(name, tuple) else ""
+
+
+def reason_of(problem: BaseException) -> str:
+    """Why TLS failed, in words, and without the place in Python's own code."""
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return f"the certificate is not accepted: {problem.verify_message}"
+    if isinstance(problem, ssl.SSLError) and problem.reason:
+        if problem.reason in _NOT_TLS:
+            return "the other side speaks without TLS where TLS is spoken"
+        return problem.reason.lower().replace("_", " ")
+    return str(problem) or type(problem).__name__
