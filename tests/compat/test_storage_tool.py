@@ -35,6 +35,14 @@ STATIC = {"controller.quorum.voters": "1@localhost:9093"}
 BROKER = {"process.roles": "broker", "listeners": "PLAINTEXT://localhost:9092"}
 
 
+SALT = "MWx2NHBkbnc0ZndxN25vdGN4bTB5Y2U="
+SALTED = "mT0yyUUxnlJaC99HXgRTSYlbuqa4FSGtJCJfTMvjYCE="
+USERS = [
+    *("-S", f"SCRAM-SHA-512=[name=alice,password=pencil,salt={SALT},iterations=8192]"),
+    *("-S", f"SCRAM-SHA-256=[name=bob,salt={SALT},saltedpassword={SALTED}]"),
+]
+
+
 class Place:
     """One node's file and its two directories."""
 
@@ -105,8 +113,19 @@ def both(
         (STATIC, ["--feature", "transaction.version=1"]),
         (BROKER, []),
         (BROKER, ["-I", VOTERS.replace("1@", "5@", 1)]),
+        (STATIC, USERS),
     ],
-    ids=["voters", "none", "older", "oldest", "static", "feature", "broker", "told broker"],
+    ids=[
+        "voters",
+        "none",
+        "older",
+        "oldest",
+        "static",
+        "feature",
+        "broker",
+        "told broker",
+        "users",
+    ],
 )
 def test_the_same_words_make_the_same_files(
     both: Callable[..., Any], settings: dict[str, str], words: list[str]
@@ -133,6 +152,11 @@ def test_the_same_words_make_the_same_files(
         ({}, ["-N", "-r", "2.8"]),
         ({}, ["-N", "--standalone"]),
         ({}, ["-I", "1@localhost:9093"]),
+        (STATIC, ["-r", "3.4", *USERS]),
+        (STATIC, ["-S", "SCRAM-SHA-256=[name=a]"]),
+        (STATIC, ["-S", "SCRAM-SHA-1=[name=a,password=b]"]),
+        (STATIC, ["-S", "SCRAM-SHA-256=[name=a,password=b,iterations=4095]"]),
+        (STATIC, ["-S", "SCRAM-SHA-256=[name=a,password=b,iterations=16385]"]),
     ],
 )
 def test_what_one_refuses_the_other_refuses(

@@ -16,10 +16,7 @@ from penstock.protocol.generated.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from penstock.protocol.generated.metadata_records import (
-    RemoveUserScramCredentialRecord,
-    UserScramCredentialRecord,
-)
+from penstock.protocol.generated.metadata_records import RemoveUserScramCredentialRecord
 from penstock.security.scram_keys import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
         ScramCredentialDeletion,
         ScramCredentialUpsertion,
     )
+    from penstock.protocol.generated.metadata_records import UserScramCredentialRecord
 
 CHANGES_MAX = 10_000
 """Users whom one request may change."""
@@ -145,18 +143,11 @@ def _record(upsertion: ScramCredentialUpsertion) -> UserScramCredentialRecord:
     """What the log keeps. The salted password is as good as the password, and stays out of it."""
     kept = credential(
         MECHANISMS[upsertion.mechanism],
-        bytes(upsertion.salt),
+        upsertion.salt,
         upsertion.iterations,
-        bytes(upsertion.salted_password),
+        upsertion.salted_password,
     )
-    return UserScramCredentialRecord(
-        name=upsertion.name,
-        mechanism=upsertion.mechanism,
-        salt=kept.salt,
-        stored_key=kept.stored_key,
-        server_key=kept.server_key,
-        iterations=kept.iterations,
-    )
+    return kept.record(upsertion.mechanism, upsertion.name)
 
 
 def _answer(outcomes: dict[str, Refusal]) -> AlterUserScramCredentialsResponse:

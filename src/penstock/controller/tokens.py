@@ -174,7 +174,7 @@ def _shown(context: Context, hmac: bytes) -> _Shown | ErrorCode:
     if isinstance(settings, ErrorCode):
         return settings
     tokens = context.image.delegation_tokens.by_id
-    token_id = token_of(settings.secret, bytes(hmac), tokens)
+    token_id = token_of(settings.secret, hmac, tokens)
     if token_id is None:
         return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
     return _Shown(token_id, tokens[token_id], settings)

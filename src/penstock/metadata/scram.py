@@ -23,6 +23,17 @@ class ScramCredential(NamedTuple):
     server_key: bytes
     iterations: int
 
+    def record(self, mechanism: int, name: str) -> UserScramCredentialRecord:
+        """A user's credential as the log holds it."""
+        return UserScramCredentialRecord(
+            name=name,
+            mechanism=mechanism,
+            salt=self.salt,
+            stored_key=self.stored_key,
+            server_key=self.server_key,
+            iterations=self.iterations,
+        )
+
     def __repr__(self) -> str:  # a log line must not carry what unlocks an account
         return f"ScramCredential(iterations={self.iterations})"
 
@@ -40,14 +51,7 @@ class ScramImage:
 
     def records(self) -> Iterator[UserScramCredentialRecord]:
         for (mechanism, name), credential in self.users.items():
-            yield UserScramCredentialRecord(
-                name=name,
-                mechanism=mechanism,
-                salt=credential.salt,
-                stored_key=credential.stored_key,
-                server_key=credential.server_key,
-                iterations=credential.iterations,
-            )
+            yield credential.record(mechanism, name)
 
 
 class ScramDelta:

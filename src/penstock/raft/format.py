@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.platform.chance import Chance
     from penstock.platform.disk import Disk
+    from penstock.protocol.generated.metadata_records import UserScramCredentialRecord
     from penstock.raft.voters import Voters
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
@@ -50,13 +51,15 @@ def write_bootstrap(
     now: int,
     levels: Mapping[str, int] = DEFAULT_LEVELS,
     voters: Voters | None = None,
+    credentials: Sequence[UserScramCredentialRecord] = (),
 ) -> None:
     """Leave for the first leader what the cluster shall begin with.
 
     `voters` are the first ones of a dynamic quorum; static ones are in the configuration.
+    `credentials` are those of the first users.
     """
     level = levels[METADATA_VERSION]
-    data = encode_snapshot(feature_records(levels), level, 0, 0, now, None)
+    data = encode_snapshot([*feature_records(levels), *credentials], level, 0, 0, now, None)
     disk.write_atomic(os.path.join(directory, BOOTSTRAP), data)
     if voters is not None and voters.kraft_version >= DYNAMIC_FROM:
         quorum = os.path.join(directory, METADATA_DIRECTORY)
@@ -101,6 +104,8 @@ class Identity(NamedTuple):
     levels: Mapping[str, int] = DEFAULT_LEVELS
     voters: Voters | None = None
     """The first ones of a dynamic quorum, where this node is told of them."""
+    credentials: Sequence[UserScramCredentialRecord] = ()
+    """Of the first users: who logs in by SCRAM before anybody could add them."""
 
 
 class Formatter:
@@ -143,7 +148,7 @@ class Formatter:
         self._disk.mkdir(directory)
         holds_log = directory == self._metadata_directory
         voters = identity.voters if holds_log else None
-        write_bootstrap(self._disk, directory, now, identity.levels, voters)
+        write_bootstrap(self._disk, directory, now, identity.levels, voters, identity.credentials)
         own = None if voters is None else voters.by_id.get(identity.node_id)
         properties = {
             "version": "1",

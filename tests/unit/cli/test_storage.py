@@ -107,6 +107,16 @@ def test_a_release_and_features_choose_the_levels(place: Place) -> None:
     assert place.levels() == {"metadata.version": 25, "transaction.version": 2}
 
 
+def test_the_first_users_are_left_for_the_first_leader_and_not_named(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.format("-N", "-S", "SCRAM-SHA-512=[name=alice,password=hunter2]") == 0
+    *_, user = read_bootstrap(Disk(), str(place.root / "a"))
+    assert (user.name, user.mechanism) == ("alice", 2)
+    said = capsys.readouterr()
+    assert "hunter2" not in said.out + said.err
+
+
 def test_what_is_formatted_stays_as_it_is(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.format("-N") == 0
     before = place.meta("a")
@@ -135,7 +145,8 @@ def test_what_is_formatted_stays_as_it_is(place: Place, capsys: pytest.CaptureFi
         (["-N", "-f", "group.version"], "is not NAME=LEVEL"),
         (["-N", "-f", "kraft.version=0"], "does not go with"),
         (["-N", "-r", "3.9", "-f", "eligible.leader.replicas.version=1"], "needs metadata.version"),
-        (["-N", "-S", "SCRAM-SHA-256=[name=a,password=b]"], "not supported yet"),
+        (["-N", "-S", "SCRAM-SHA-256=[name=a]"], "either a password"),
+        (["-N", "-r", "3.4", "-S", "SCRAM-SHA-256=[name=a,password=b]"], "3.5-IV2 or later"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
