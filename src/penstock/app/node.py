@@ -219,6 +219,8 @@ class Node:
             self._to_brokers,
         )
         broker.authorizer = self._security.authorizer
+        if broker.authorizer is not None:
+            broker.authorizer.loaded = lambda: quorum.controller.raft.high_watermark >= 0
         broker.local_controller = quorum.controller
         broker.quorum = quorum.service
         store.on_offline = self._on_offline

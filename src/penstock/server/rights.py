@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.model.operations import Operation
 from penstock.model.resources import CLUSTER_NAME, ResourceType
+from penstock.net.connection import CloseConnection
 from penstock.server import audit
 
 if TYPE_CHECKING:
+    from penstock.model.operations import Operation
     from penstock.server.broker import Broker
     from penstock.server.call import Call
 
@@ -30,6 +31,9 @@ def may(
     authorizer = broker.authorizer
     if authorizer is None or authorizer.allows(call.principal, call.host, operation, kind, name):
         return True
+    if not authorizer.ready:
+        # It may be allowed, for all we know yet: they shall come again, and not give up.
+        raise CloseConnection("the access control entries have not been read yet")
     if tells:
         audit.denied(call, operation, kind, name)
     return False
@@ -69,8 +73,4 @@ def rights_bits(broker: Broker, call: Call, kind: ResourceType, name: str, opera
     """Those of `operations`, a bit field as answers carry them, that who called may do."""
     if broker.authorizer is None:
         return operations
-    return sum(
-        1 << each
-        for each in Operation
-        if operations >> each & 1 and may(broker, call, each, kind, name, tells=False)
-    )
+    return operations & broker.authorizer.allowed(call.principal, call.host, kind, name)
