@@ -121,6 +121,13 @@ _BROKER = {
     "controller.quorum.voters": "The controllers of a quorum that never changes, each as "
     "ID@HOST:PORT.",
     "default.replication.factor": "Replicas of a topic that does not say how many.",
+    "delegation.token.expiry.check.interval.ms": "How often tokens that are no longer good are "
+    "taken away.",
+    "delegation.token.expiry.time.ms": "For how long a token is good unless it is renewed, and the "
+    "longest time by which it is renewed at once.",
+    "delegation.token.max.lifetime.ms": "After which time a token cannot be renewed any more.",
+    "delegation.token.secret.key": "The key that the secrets of tokens are made from; the same on "
+    "every broker and controller. Without it there are no tokens.",
     "delete.topic.enable": "Whether topics can be deleted at all.",
     "fetch.max.bytes": "The most that one fetch answers, whatever the client asks for; a single "
     "larger batch still goes out.",
@@ -229,7 +236,6 @@ _FAMILIES = {
     "controller.socket.": "Timeouts towards the controller.",
     "cordoned.log.dirs": "Directories that take no new partitions.",
     "create.topic.policy.": "A class that judges new topics.",
-    "delegation.token.": "How long delegation tokens live, and the key that signs them.",
     "delete.records.purgatory.": "Housekeeping of parked requests.",
     "early.start.listeners": "Listeners that open before the authorizer is ready.",
     "fetch.purgatory.": "Housekeeping of parked fetches.",
