@@ -57,7 +57,7 @@ class GroupErrands:
         # When somebody subscribes so, not when the node starts.
         from penstock.coordination.group.consumer.regexes import on_resolved
 
-        found = done.result()
+        found = errand.shown(done.result())
 
         def step(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket) -> None:
             on_resolved(shard, found, errand.group_id, at, out)

@@ -13,7 +13,7 @@ from penstock.model.resources import ResourceType
 from penstock.server.rights import may, may_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.server.broker import Broker
     from penstock.server.call import Call
@@ -38,3 +38,12 @@ def shown(broker: Broker, call: Call, kind: ResourceType, name: str) -> bool:
 
 def shows_topic(broker: Broker, call: Call, name: str) -> bool:
     return shown(broker, call, ResourceType.TOPIC, name)
+
+
+def sight(broker: Broker, call: Call) -> Callable[[str], bool] | None:
+    """Which topics who called may know of, for those who decide later; None: all."""
+    authorizer = broker.authorizer
+    if authorizer is None:
+        return None
+    who, host, kind = call.principal, call.host, ResourceType.TOPIC  # the call may be over by then
+    return lambda topic: authorizer.allows(who, host, Operation.DESCRIBE, kind, topic)

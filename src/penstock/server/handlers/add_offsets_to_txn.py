@@ -1,7 +1,8 @@
 """AddOffsetsToTxn, versions 0 to 4: a group's committed offsets become part of a transaction.
 
 It adds the partition of `__consumer_offsets` where the group's offsets live. Clients of transaction
-version 2 do not ask: TxnOffsetCommit adds it.
+version 2 do not ask: TxnOffsetCommit adds it. It takes a right to write under the transactional id,
+and one to read the group.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING
 from penstock.coordination.keys import shard_of
 from penstock.coordination.txn.adding import Participation, Verdict
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.add_offsets_to_txn import AddOffsetsToTxnResponse
+from penstock.server.rights import may_group, may_transact
 from penstock.server.txn_fencing import known_error
 from penstock.server.txn_verification import ask_here
 
@@ -31,6 +34,11 @@ def handle(
     broker: Broker, call: Call, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     """At once, or when the coordinator's record is committed."""
+    if not may_transact(broker, call, Operation.WRITE, request.transactional_id):
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return AddOffsetsToTxnResponse(error_code=error)
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.transactional_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
     groups = broker.coordinators.groups

@@ -2,7 +2,8 @@
 
 Up to version 3 it comes from clients of transaction version 1, for one transaction. From version 4
 on it comes from brokers, for many, and may ask to verify only: leaders do that with the first batch
-that a client sends them.
+that a client sends them. Clients need a right to write under the transactional id, and to each
+topic; brokers have to be of the cluster.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.coordination.txn.adding import Participation, Verdict
 from penstock.coordination.txn.transaction import EPOCH_PER_TXN_FROM
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -22,6 +24,8 @@ from penstock.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from penstock.replica.partition import INTERNAL_TOPICS
+from penstock.server.rights import may_cluster, may_transact
+from penstock.server.topic_rights import NO_TOPICS, refused_topics
 from penstock.server.txn_fencing import known_error
 from penstock.server.txn_verification import ask_here
 
@@ -48,10 +52,12 @@ def handle(
     version = call.version
     if version < BROKERS_FROM:
         wanted = [_of_client(request)]
+    elif not may_cluster(broker, call, Operation.CLUSTER_ACTION):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     else:
         by_id = {each.transactional_id: each for each in request.transactions}
         wanted = list(by_id.values())
-    verdicts = [_verdict(broker, each, version) for each in wanted]
+    verdicts = [_verdict(broker, call, each) for each in wanted]
     if any(isinstance(each, asyncio.Future) for each in verdicts):
         return _wait(version, wanted, verdicts)
     return _response(version, wanted, verdicts)  # type: ignore[arg-type]
@@ -67,11 +73,22 @@ def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransact
 
 
 def _verdict(
-    broker: Broker, wanted: AddPartitionsToTxnTransaction, version: int
+    broker: Broker, call: Call, wanted: AddPartitionsToTxnTransaction
 ) -> _Answer | asyncio.Future[Verdict]:
     places = [(topic.name, index) for topic in wanted.topics for index in topic.partitions]
-    for_client = version < BROKERS_FROM
-    refused = {each: error for each in places if (error := _refusal(broker, *each, for_client))}
+    for_client = call.version < BROKERS_FROM
+    unauthorized = NO_TOPICS
+    if for_client:
+        if not may_transact(broker, call, Operation.WRITE, wanted.transactional_id):
+            return Verdict(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        # Offsets have a request of their own.
+        unauthorized = INTERNAL_TOPICS | refused_topics(
+            broker,
+            call,
+            Operation.WRITE,
+            (topic.name for topic in wanted.topics if topic.name not in INTERNAL_TOPICS),
+        )
+    refused = {each: error for each in places if (error := _refusal(broker, *each, unauthorized))}
     if refused:
         # All or none: the others are not added either.
         return dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
@@ -87,9 +104,9 @@ def _verdict(
     return ask_here(broker, what, wanted.verify_only)
 
 
-def _refusal(broker: Broker, topic: str, index: int, for_client: bool) -> ErrorCode:
-    if for_client and topic in INTERNAL_TOPICS:
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # offsets have a request of their own
+def _refusal(broker: Broker, topic: str, index: int, unauthorized: frozenset[str]) -> ErrorCode:
+    if topic in unauthorized:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     found = broker.image.topics.by_name.get(topic)
     if found is None or index not in found.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe, versions 0 and 1: groups whose coordinator assigns, and their members.
 
 Groups that hash to another node's shards are answered with NOT_COORDINATOR, each for itself.
-Version 1 adds which protocol a member speaks.
+Version 1 adds which protocol a member speaks. It takes a right to describe each group, and one to
+describe all that its members read.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.coordination.group.consumer.describing import describe
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
+from penstock.model.resources import ResourceType
 from penstock.protocol.generated.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
 from penstock.server.handlers.consumer_group_heartbeat import is_enabled
 from penstock.server.handlers.describe_groups import GROUP_OPERATIONS
+from penstock.server.rights import may_group, rights_bits
+from penstock.server.topic_rights import shows_topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,22 +31,20 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
-def handle(
-    broker: Broker,
-    call: Call,  # noqa: ARG001
-    request: ConsumerGroupDescribeRequest,
-) -> Any:
+def handle(broker: Broker, call: Call, request: ConsumerGroupDescribeRequest) -> Any:
     """Each group by itself, in the order of the request."""
     if not is_enabled(broker):
         failed = [_failed(it, ErrorCode.UNSUPPORTED_VERSION) for it in request.group_ids]
-        return _respond(failed, request)
-    answers = [_describe(broker, group_id) for group_id in request.group_ids]
+        return _respond(broker, call, failed, request)
+    answers = [_describe(broker, call, group_id) for group_id in request.group_ids]
     if any(asyncio.isfuture(it) for it in answers):
-        return _gather(answers, request)
-    return _respond(answers, request)
+        return _gather(broker, call, answers, request)
+    return _respond(broker, call, answers, request)
 
 
-def _describe(broker: Broker, group_id: str) -> Any:
+def _describe(broker: Broker, call: Call, group_id: str) -> Any:
+    if not may_group(broker, call, Operation.DESCRIBE, group_id):
+        return _failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         return _failed(group_id, ErrorCode.INVALID_GROUP_ID)
     return broker.coordinators.groups.call(
@@ -52,20 +55,45 @@ def _describe(broker: Broker, group_id: str) -> Any:
 
 
 async def _gather(
-    answers: Sequence[Any], request: ConsumerGroupDescribeRequest
+    broker: Broker, call: Call, answers: Sequence[Any], request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    return _respond([await it if asyncio.isfuture(it) else it for it in answers], request)
+    done = [await it if asyncio.isfuture(it) else it for it in answers]
+    return _respond(broker, call, done, request)
 
 
 def _respond(
-    answers: Sequence[ConsumerGroupDescribeResponse], request: ConsumerGroupDescribeRequest
+    broker: Broker,
+    call: Call,
+    answers: Sequence[ConsumerGroupDescribeResponse],
+    request: ConsumerGroupDescribeRequest,
 ) -> ConsumerGroupDescribeResponse:
     groups = [group for answer in answers for group in answer.groups]
+    if broker.authorizer is not None:
+        groups = [_shown(broker, call, group) for group in groups]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
+                group.authorized_operations = rights_bits(
+                    broker, call, ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
+                )
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _shown(broker: Broker, call: Call, group: DescribedGroup) -> DescribedGroup:
+    """The group, or nothing of it if its members read what the client must not know of."""
+    topics = {
+        each.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    }
+    if all(shows_topic(broker, call, topic) for topic in topics):
+        return group
+    return DescribedGroup(
+        group_id=group.group_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message="The group reads topics that you may not describe.",
+    )
 
 
 def _failed(group_id: str, error: ErrorCode) -> ConsumerGroupDescribeResponse:

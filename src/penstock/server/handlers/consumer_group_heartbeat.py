@@ -1,7 +1,9 @@
 """ConsumerGroupHeartbeat, versions 0 and 1: membership in groups whose coordinator assigns.
 
 Epoch 0 joins, -1 leaves, -2 leaves for a while. In version 0 the coordinator names members that
-have no name; from version 1 on they bring their own, and may subscribe by regular expression.
+have no name; from version 1 on they bring their own, and may subscribe by regular expression. It
+takes a right to read the group, and one to describe each topic that is named; an expression stands
+for topics that the member may describe.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 from penstock.coordination.group.consumer.checks import check_heartbeat
 from penstock.coordination.group.consumer.heartbeat import Client, heartbeat, refused
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from penstock.server.handlers.join_group import java_address
+from penstock.server.rights import may_group
+from penstock.server.topic_rights import refused_topics, sight
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -26,13 +31,17 @@ def handle(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -
     """The member's epoch and, if it is news, its assignment."""
     if not is_enabled(broker):
         return _failed(ErrorCode.UNSUPPORTED_VERSION)
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return _failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if refused_topics(broker, call, Operation.DESCRIBE, request.subscribed_topic_names or ()):
+        return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     configured: tuple[str, ...] = ()
     if request.server_assignor is not None:
         configured = tuple(broker.config.get_list("group.consumer.assignors"))
     refusal = check_heartbeat(request, call.version, configured)
     if refusal is not None:
         return refused(refusal)
-    client = Client(call.client_id or "", java_address(call.host))
+    client = Client(call.client_id or "", java_address(call.host), sight(broker, call))
     return broker.coordinators.groups.call(
         request.group_id,
         lambda shard, at, out, ticket: heartbeat(shard, at, out, ticket, request, client),

@@ -1,4 +1,7 @@
-"""DeleteGroups, versions 0 to 2: groups without members go, with all that they committed."""
+"""DeleteGroups, versions 0 to 2: groups without members go, with all that they committed.
+
+It takes a right to delete each of them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordination.group.deleting import delete_group
+from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from penstock.server.rights import may_group
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -20,41 +26,43 @@ SLICE_SECONDS = 0.02
 
 
 def handle(
-    broker: Broker,
-    call: Call,  # noqa: ARG001
-    request: DeleteGroupsRequest,
+    broker: Broker, call: Call, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
     """Ask each group's shard; a client that deletes all that there is asks for very many."""
     group_ids = list(dict.fromkeys(request.groups_names))
     if len(group_ids) > 1:
-        return _in_slices(broker, group_ids)
-    answers = [_delete(broker, group_id) for group_id in group_ids]
+        return _in_slices(broker, call, group_ids)
+    answers = [_delete(broker, call, group_id) for group_id in group_ids]
     if any(asyncio.isfuture(answer) for answer in answers):
         return _all(answers)
     return _joined(answers)
 
 
-async def _in_slices(broker: Broker, group_ids: list[str]) -> DeleteGroupsResponse:
+async def _in_slices(broker: Broker, call: Call, group_ids: list[str]) -> DeleteGroupsResponse:
     """Every offset of every group becomes a record: others get their turn."""
     loop = asyncio.get_running_loop()
     until = loop.time() + SLICE_SECONDS
     answers = []
     for group_id in group_ids:
-        answers.append(_delete(broker, group_id))
+        answers.append(_delete(broker, call, group_id))
         if loop.time() > until:
             await asyncio.sleep(0)
             until = loop.time() + SLICE_SECONDS
     return await _all(answers)
 
 
-def _delete(broker: Broker, group_id: str) -> Any:
+def _delete(broker: Broker, call: Call, group_id: str) -> Any:
+    if not may_group(broker, call, Operation.DELETE, group_id):
+        return _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.coordinators.groups.call(
         group_id,
         lambda shard, at, out, ticket: delete_group(shard, at, out, ticket, group_id),
-        lambda error: DeleteGroupsResponse(
-            results=[DeletableGroupResult(group_id=group_id, error_code=error)]
-        ),
+        lambda error: _refused(group_id, error),
     )
+
+
+def _refused(group_id: str, error: ErrorCode) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=group_id, error_code=error)])
 
 
 async def _all(answers: list[Any]) -> DeleteGroupsResponse:

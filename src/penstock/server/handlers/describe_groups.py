@@ -2,6 +2,7 @@
 
 Version 3 can tell what the client may do to each group, version 4 brought static members. Up to
 version 5 a group that does not exist is described as dead; version 6 says that it was not found.
+It takes a right to describe each group, whether it exists or not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.coordination.group.classic.describing import describe, not_described
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation, bits
+from penstock.model.resources import ResourceType
 from penstock.protocol.generated.describe_groups import DescribedGroup, DescribeGroupsResponse
+from penstock.server.rights import may_group, rights_bits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -38,13 +41,13 @@ def handle(
     broker: Broker, call: Call, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     """Ask each group's shard; wait for those that have something to commit first."""
-    found = [_describe(broker, group_id) for group_id in request.groups]
+    found = [_describe(broker, call, group_id) for group_id in request.groups]
     if any(asyncio.isfuture(it) for it in found):
-        return _wait(call, request, found)
-    return _response(call, request, found)
+        return _wait(broker, call, request, found)
+    return _response(broker, call, request, found)
 
 
-def _describe(broker: Broker, group_id: str) -> Any:
+def _describe(broker: Broker, call: Call, group_id: str) -> Any:
     def step(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket) -> None:  # noqa: ARG001
         # Inside the step it is a message of its own, so that it can wait like any other.
         out.reply(ticket, DescribeGroupsResponse(groups=[describe(shard, group_id)]))
@@ -52,29 +55,36 @@ def _describe(broker: Broker, group_id: str) -> Any:
     def refuse(error: ErrorCode) -> DescribeGroupsResponse:
         return DescribeGroupsResponse(groups=[not_described(group_id, error)])
 
+    if not may_group(broker, call, Operation.DESCRIBE, group_id):
+        return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return broker.coordinators.groups.call(group_id, step, refuse)
 
 
 async def _wait(
-    call: Call, request: DescribeGroupsRequest, found: list[Any]
+    broker: Broker, call: Call, request: DescribeGroupsRequest, found: list[Any]
 ) -> DescribeGroupsResponse:
     done = [await it if asyncio.isfuture(it) else it for it in found]
-    return _response(call, request, done)
+    return _response(broker, call, request, done)
 
 
 def _response(
-    call: Call, request: DescribeGroupsRequest, found: list[DescribeGroupsResponse]
+    broker: Broker,
+    call: Call,
+    request: DescribeGroupsRequest,
+    found: list[DescribeGroupsResponse],
 ) -> DescribeGroupsResponse:
     groups = [group for response in found for group in response.groups]
     for group in groups:
-        _adapt(call, request, group)
+        _adapt(call, group)
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = rights_bits(
+                broker, call, ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
+            )
     return DescribeGroupsResponse(groups=groups)
 
 
-def _adapt(call: Call, request: DescribeGroupsRequest, group: DescribedGroup) -> None:
+def _adapt(call: Call, group: DescribedGroup) -> None:
     if call.version < _NOT_FOUND_FROM:
         group.error_message = None
         if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             group.error_code = ErrorCode.NONE
-    if request.include_authorized_operations and not group.error_code:
-        group.authorized_operations = GROUP_OPERATIONS

@@ -1,7 +1,8 @@
 """EndTxn, versions 0 to 5: a producer commits or aborts its transaction.
 
 It is answered as soon as the outcome is decided for good; markers follow. From version 5 on the
-answer says under which producer id and epoch the next transaction is written.
+answer says under which producer id and epoch the next transaction is written. It takes a right to
+write under the transactional id.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.coordination.txn.ending import Ending, end, refuse
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
+from penstock.server.rights import may_transact
 from penstock.server.txn_fencing import in_known_errors
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ EPOCH_PER_TXN_FROM = 5
 
 def handle(broker: Broker, call: Call, request: EndTxnRequest) -> Any:
     """An EndTxnResponse, at once or when the outcome is committed."""
+    if not may_transact(broker, call, Operation.WRITE, request.transactional_id):
+        return refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not request.transactional_id:
         return refuse(ErrorCode.INVALID_REQUEST)
     what = Ending(

@@ -1,6 +1,6 @@
 """Heartbeat, versions 0 to 4: a member is alive, and asks whether it has to join again.
 
-Version 3 brought static members.
+Version 3 brought static members. It takes a right to read the group.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from penstock.coordination.group.classic.heartbeats import heartbeat
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.heartbeat import HeartbeatResponse
+from penstock.server.rights import may_group
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: Broker,
-    call: Call,  # noqa: ARG001
-    request: HeartbeatRequest,
+    broker: Broker, call: Call, request: HeartbeatRequest
 ) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
     """Answer at once, unless it is bad news that waits for its commit."""
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
 

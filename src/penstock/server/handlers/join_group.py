@@ -2,7 +2,8 @@
 
 Version 1 brought a timeout of its own for rebalances; version 4 gives a new member its id first, to
 come back with; version 5 brought static members, version 7 the protocol's type in the answer,
-version 8 a reason, for our log; version 9 can tell a leader not to assign.
+version 8 a reason, for our log; version 9 can tell a leader not to assign. It takes a right to read
+the group.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING
 from penstock.coordination.group.classic.joining import Join, join
 from penstock.coordination.group.classic.replies import join_refused
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.join_group import JoinGroupResponse
+from penstock.server.rights import may_group
+from penstock.server.topic_rights import sight
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -42,11 +46,13 @@ def handle(
 def _join(
     broker: Broker, call: Call, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return join_refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         return join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id)
     if not _session_is_in_bounds(broker, request.session_timeout_ms):
         return join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
-    asked = _asked(call, request)
+    asked = _asked(broker, call, request)
     answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = broker.coordinators.groups.call(
         request.group_id,
         lambda shard, at, out, ticket: join(shard, at, out, ticket, asked),
@@ -72,7 +78,7 @@ def _session_is_in_bounds(broker: Broker, session_timeout_ms: int) -> bool:
     return low <= session_timeout_ms <= high
 
 
-def _asked(call: Call, request: JoinGroupRequest) -> Join:
+def _asked(broker: Broker, call: Call, request: JoinGroupRequest) -> Join:
     session = request.session_timeout_ms
     return Join(
         group_id=request.group_id,
@@ -86,6 +92,7 @@ def _asked(call: Call, request: JoinGroupRequest) -> Join:
         rebalance_timeout_ms=request.rebalance_timeout_ms if call.version else session,
         id_first=call.version >= _ID_FIRST_FROM,
         can_skip=call.version >= _CAN_SKIP_FROM,
+        sees=sight(broker, call),
     )
 
 

@@ -2,6 +2,7 @@
 
 From version 3 on a request names many, and static ones can be sent away by their instance id;
 before, it names one, and its error stands for the whole. Version 5 brought a reason, for our log.
+It takes a right to read the group.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from penstock.coordination.group.classic.leaving import Leaver, leave
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.leave_group import LeaveGroupResponse, MemberResponse
+from penstock.server.rights import may_group
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -28,6 +31,8 @@ def handle(
     broker: Broker, call: Call, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
     """Answer when the group without them is in the log, if they were the last."""
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)
     leavers: list[Leaver]

@@ -2,7 +2,8 @@
 
 Filters by state and producer id; from version 1 on by how long a transaction has been running, and
 from version 2 on by a regular expression that the whole id must match. Expressions are RE2's, which
-take time in proportion to what they look at, whoever wrote them.
+take time in proportion to what they look at, whoever wrote them. Ids that the client may not
+describe are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 from penstock.coordination.txn.listing import Filter, select
 from penstock.coordination.txn.states import BY_TITLE
 from penstock.model.errors import ErrorCode
+from penstock.model.resources import ResourceType
 from penstock.protocol.generated.list_transactions import ListTransactionsResponse, TransactionState
+from penstock.server.topic_rights import shown
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.list_transactions import ListTransactionsRequest
@@ -22,9 +25,7 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: Broker,
-    call: Call,  # noqa: ARG001
-    request: ListTransactionsRequest,
+    broker: Broker, call: Call, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     """At once, from all shards; not while one of them is loading, or some would be missing."""
     transactions = broker.coordinators.transactions
@@ -53,6 +54,7 @@ def handle(
             )
             for _, shard in transactions.shards()
             for found in select(shard, wanted, now)
+            if shown(broker, call, ResourceType.TRANSACTIONAL_ID, found.transactional_id)
         ],
     )
 

@@ -2,7 +2,8 @@
 
 Topics have names up to version 9 and ids from version 10 on. Partitions that do not exist are
 refused one by one; an error about the group or its member stands at every other partition of the
-request. Versions 2 to 4 may say how long the offsets are kept.
+request. Versions 2 to 4 may say how long the offsets are kept. It takes a right to read the group,
+and one to read each topic.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from penstock.coordination.group.offsets.committing import (
     commit_offsets,
 )
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from penstock.server.rights import may_group
+from penstock.server.topic_rights import refused_topics
 
 if TYPE_CHECKING:
+    from penstock.metadata.topics import TopicImage
     from penstock.protocol.generated.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestTopic,
@@ -35,10 +40,21 @@ _BY_ID_FROM = 10
 
 def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Any:
     """Commit to the group's shard; the answer comes when the offsets are durable."""
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return _refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     entries: list[Entry] = []
+    images = [_image(broker, call, topic) for topic in request.topics]
+    names = (
+        topic.name if image is None else image.name
+        for topic, image in zip(request.topics, images, strict=True)
+        if image is not None or call.version < _BY_ID_FROM
+    )
+    unauthorized = refused_topics(broker, call, Operation.READ, names)
     response = OffsetCommitResponse(
         topics=[
-            _topic(broker, call, topic, entries) for topic in request.topics if topic.partitions
+            _topic(call, topic, image, unauthorized, entries)
+            for topic, image in zip(request.topics, images, strict=True)
+            if topic.partitions
         ]
     )
     if not entries:
@@ -60,19 +76,46 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Any:
     )
 
 
-def _topic(
-    broker: Broker, call: Call, topic: OffsetCommitRequestTopic, entries: list[Entry]
-) -> OffsetCommitResponseTopic:
+def _image(broker: Broker, call: Call, topic: OffsetCommitRequestTopic) -> TopicImage | None:
+    topics = broker.image.topics
     if call.version >= _BY_ID_FROM:
-        image = broker.image.topics.by_id.get(topic.topic_id)
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        image = broker.image.topics.by_name.get(topic.name)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topics.by_id.get(topic.topic_id)
+    return topics.by_name.get(topic.name)
+
+
+def _topic(
+    call: Call,
+    topic: OffsetCommitRequestTopic,
+    image: TopicImage | None,
+    unauthorized: frozenset[str],
+    entries: list[Entry],
+) -> OffsetCommitResponseTopic:
+    by_id = call.version >= _BY_ID_FROM
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if unauthorized and (topic.name if image is None else image.name) in unauthorized:
+        image, unknown = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return OffsetCommitResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=answers_for(
             image, unknown, topic.partitions, OffsetCommitResponsePartition, entries
         ),
+    )
+
+
+def _refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=error
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
     )

@@ -3,7 +3,8 @@
 One group up to version 7, many from version 8 on; no topics means all that the group has. From
 version 9 on a member may say who it is, and is refused if it is not; from version 10 on topics
 have ids. An error about a group stands beside it, and in version 1, which has no place for that,
-at each partition.
+at each partition. It takes a right to describe the group, and one to describe each topic: others
+are refused, or left out where the client named none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.coordination.group.offsets.fetching import fetch_offsets, nothing
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -22,6 +24,8 @@ from penstock.protocol.generated.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from penstock.server.rights import may_group
+from penstock.server.topic_rights import refused_topics, shows_topic
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.offset_fetch import OffsetFetchRequest
@@ -50,27 +54,33 @@ async def _all(answers: list[Any]) -> OffsetFetchResponse:
 
 
 def _group(broker: Broker, call: Call, asked: OffsetFetchRequestGroup, require_stable: bool) -> Any:
-    unknown: list[OffsetFetchResponseTopics] = []
+    if not may_group(broker, call, Operation.DESCRIBE, asked.group_id):
+        error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
+    refused: list[OffsetFetchResponseTopics] = []
+    wants_all = asked.topics is None
     if call.version >= _BY_ID_FROM and asked.topics is not None:
-        asked.topics = _named(broker, asked.topics, unknown)
+        asked.topics = _named(broker, asked.topics, refused)
+    if broker.authorizer is not None and asked.topics is not None:
+        asked.topics = _authorized(broker, call, asked.topics, refused)
     answer = broker.coordinators.groups.call(
         asked.group_id,
         lambda shard, at, out, ticket: fetch_offsets(shard, at, out, ticket, asked, require_stable),
         lambda error: OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error),
     )
-    if call.version < _BY_ID_FROM:
+    if call.version < _BY_ID_FROM and broker.authorizer is None:
         return answer
     if asyncio.isfuture(answer):
-        return asyncio.ensure_future(_later(broker, answer, unknown))
-    return _with_ids(broker, answer, unknown)
+        return asyncio.ensure_future(_later(broker, call, answer, refused, wants_all))
+    return _finished(broker, call, answer, refused, wants_all)
 
 
 def _named(
     broker: Broker,
     topics: list[OffsetFetchRequestTopics],
-    unknown: list[OffsetFetchResponseTopics],
+    refused: list[OffsetFetchResponseTopics],
 ) -> list[OffsetFetchRequestTopics]:
-    """The topics with names; those whose ids nobody knows are answered in `unknown`."""
+    """The topics with names; those whose ids nobody knows are answered in `refused`."""
     named = []
     for topic in topics:
         image = broker.image.topics.by_id.get(topic.topic_id)
@@ -78,39 +88,72 @@ def _named(
             topic.name = image.name
             named.append(topic)
             continue
-        unknown.append(
-            OffsetFetchResponseTopics(
-                topic_id=topic.topic_id,
-                partitions=[
-                    nothing(partition, ErrorCode.UNKNOWN_TOPIC_ID)
-                    for partition in topic.partition_indexes
-                ],
-            )
-        )
+        refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
     return named
 
 
+def _authorized(
+    broker: Broker,
+    call: Call,
+    topics: list[OffsetFetchRequestTopics],
+    refused: list[OffsetFetchResponseTopics],
+) -> list[OffsetFetchRequestTopics]:
+    """The topics that the client may describe; the others are answered in `refused`."""
+    names = (topic.name for topic in topics)
+    unauthorized = refused_topics(broker, call, Operation.DESCRIBE, names)
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    refused += [_refused(topic, error) for topic in topics if topic.name in unauthorized]
+    return [topic for topic in topics if topic.name not in unauthorized]
+
+
+def _refused(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[nothing(partition, error) for partition in topic.partition_indexes],
+    )
+
+
 async def _later(
-    broker: Broker, answer: Any, unknown: list[OffsetFetchResponseTopics]
+    broker: Broker,
+    call: Call,
+    answer: Any,
+    refused: list[OffsetFetchResponseTopics],
+    wants_all: bool,
 ) -> OffsetFetchResponseGroup:
-    return _with_ids(broker, await answer, unknown)
+    return _finished(broker, call, await answer, refused, wants_all)
+
+
+def _finished(
+    broker: Broker,
+    call: Call,
+    answer: OffsetFetchResponseGroup,
+    refused: list[OffsetFetchResponseTopics],
+    wants_all: bool,
+) -> OffsetFetchResponseGroup:
+    if answer.error_code:
+        return answer
+    topics = answer.topics
+    if wants_all:
+        topics = [topic for topic in topics if shows_topic(broker, call, topic.name)]
+    if call.version >= _BY_ID_FROM:
+        topics = _with_ids(broker, topics)
+    answer.topics = topics + refused
+    return answer
 
 
 def _with_ids(
-    broker: Broker, answer: OffsetFetchResponseGroup, unknown: list[OffsetFetchResponseTopics]
-) -> OffsetFetchResponseGroup:
+    broker: Broker, topics: list[OffsetFetchResponseTopics]
+) -> list[OffsetFetchResponseTopics]:
     """Topics that are gone have no id, and are left out."""
-    if answer.error_code:
-        return answer
     by_name = broker.image.topics.by_name
-    topics = []
-    for topic in answer.topics:
+    there = []
+    for topic in topics:
         image = by_name.get(topic.name)
         if image is not None:
             topic.topic_id = image.id
-            topics.append(topic)
-    answer.topics = topics + unknown
-    return answer
+            there.append(topic)
+    return there
 
 
 # -- one group ------------------------------------------------------------------------------------

@@ -281,9 +281,13 @@ async def _wait(
 # -- who has no right -----------------------------------------------------------------------------
 
 
-def _unauthorized(topic: TopicProduceData, error: ErrorCode) -> list[PartitionProduceResponse]:
+def _unauthorized(
+    topic: TopicProduceData, error: ErrorCode, message: str | None = None
+) -> list[PartitionProduceResponse]:
     return [
-        PartitionProduceResponse(index=item.index, error_code=error, base_offset=-1)
+        PartitionProduceResponse(
+            index=item.index, error_code=error, base_offset=-1, error_message=message
+        )
         for item in topic.partition_data
     ]
 
@@ -294,7 +298,7 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse | 
             TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partition_responses=_unauthorized(topic, error),
+                partition_responses=_unauthorized(topic, error, error.message),
             )
             for topic in request.topic_data
         ]

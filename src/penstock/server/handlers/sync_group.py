@@ -1,6 +1,7 @@
 """SyncGroup, versions 0 to 5: bring the assignment as the leader, or fetch one's own.
 
-Version 3 brought static members; from version 5 on a member says which protocol it believes in.
+Version 3 brought static members; from version 5 on a member says which protocol it believes in. It
+takes a right to read the group.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 from penstock.coordination.group.classic.replies import sync_refused
 from penstock.coordination.group.classic.syncing import Sync, sync
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
+from penstock.server.rights import may_group
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -28,6 +31,8 @@ def handle(
     unsaid = request.protocol_type is None or request.protocol_name is None
     if call.version >= _PROTOCOL_FROM and unsaid:
         return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return sync_refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         return sync_refused(ErrorCode.INVALID_GROUP_ID)
     asked = Sync(

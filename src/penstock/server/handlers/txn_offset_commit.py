@@ -2,7 +2,8 @@
 
 From version 3 on the member says who it is, so that one that was replaced meanwhile cannot commit;
 from version 5 on the group need not have been added to the transaction before. Errors stand at
-partitions, as in OffsetCommit.
+partitions, as in OffsetCommit. It takes a right to write under the transactional id, and rights to
+read the group and each topic.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from penstock.coordination.group.offsets.committing import (
     commit_offsets,
 )
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.txn_offset_commit import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 from penstock.server.internal_topics import GROUPS_TOPIC
+from penstock.server.rights import may_group, may_transact
+from penstock.server.topic_rights import refused_topics
 from penstock.server.txn_verification import Support, verify
 
 if TYPE_CHECKING:
@@ -52,25 +56,12 @@ _QUESTIONS_MAX = 2
 
 def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Any:
     """Commit to the group's shard on the transaction's behalf."""
+    if not may_transact(broker, call, Operation.WRITE, request.transactional_id):
+        return _refuse_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not may_group(broker, call, Operation.READ, request.group_id):
+        return _refuse_all(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     entries: list[Entry] = []
-    by_name = broker.image.topics.by_name
-    response = TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=answers_for(
-                    by_name.get(topic.name),
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    topic.partitions,
-                    TxnOffsetCommitResponsePartition,
-                    entries,
-                    with_id=False,
-                ),
-            )
-            for topic in request.topics
-            if topic.partitions
-        ]
-    )
+    response = _answers(broker, call, request, entries)
     if not entries:
         return response
     commit = Commit(
@@ -92,6 +83,49 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Any:
     if isinstance(errors, dict):
         return _append_if_allowed(broker, commit, errors)
     return _append_later(broker, call, request, commit, partition, errors)
+
+
+def _answers(
+    broker: Broker, call: Call, request: TxnOffsetCommitRequest, entries: list[Entry]
+) -> TxnOffsetCommitResponse:
+    """The answer if the group agrees; what there is to commit is added to `entries`."""
+    names = (topic.name for topic in request.topics)
+    unauthorized = refused_topics(broker, call, Operation.READ, names)
+    by_name = broker.image.topics.by_name
+    response = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        if not topic.partitions:
+            continue
+        image, unknown = by_name.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic.name in unauthorized:
+            image, unknown = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        answers = answers_for(
+            image,
+            unknown,
+            topic.partitions,
+            TxnOffsetCommitResponsePartition,
+            entries,
+            with_id=False,
+        )
+        response.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    return response
+
+
+def _refuse_all(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=error
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _append(broker: Broker, commit: Commit) -> Any:

@@ -19,6 +19,8 @@ from penstock.coordination.group.migration.speaking import join as join_consumer
 from penstock.model.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.coordination.effects import Effects, Moment, Ticket
     from penstock.coordination.group.shard import GroupShard
     from penstock.platform.chance import Chance
@@ -46,6 +48,8 @@ class Join(NamedTuple):
     """From version 4: a new member is given its id and has to come back with it."""
     can_skip: bool
     """From version 9: a leader can be told not to assign."""
+    sees: Callable[[str], bool] | None = None
+    """Which topics the member may know of; None: all."""
 
 
 def join(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket, asked: Join) -> None:

@@ -24,6 +24,8 @@ from penstock.coordination.group.consumer.target import Target, next_target
 from penstock.model.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.coordination.effects import Effects, Moment
     from penstock.coordination.group.consumer.group import ConsumerGroup
     from penstock.coordination.group.consumer.reconcile import Owned
@@ -38,6 +40,8 @@ class Change(NamedTuple):
     new: Member
     owned: Owned | None
     """What the client has; None if it does not say."""
+    sees: Callable[[str], bool] | None = None
+    """Which topics the client may know of; None: all."""
 
 
 class Wishes(NamedTuple):
@@ -68,7 +72,7 @@ def change_wishes(
     if new != old:
         write_member(out, group.group_id, new)
     names_changed = not same_names(new.topics, old.topics)
-    by_regex = change_regex(shard, group, old, new, at, out)
+    by_regex = change_regex(shard, group, old, new, at, out, change.sees)
     if isinstance(by_regex, Refusal):
         return by_regex
     changed = names_changed or by_regex is not RegexChange.NONE

@@ -25,6 +25,8 @@ from penstock.protocol.generated.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.coordination.effects import Effects, Moment, Ticket
     from penstock.coordination.group.shard import GroupShard
     from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -38,6 +40,8 @@ class Client(NamedTuple):
 
     client_id: str
     host: str
+    sees: Callable[[str], bool] | None = None
+    """Which topics it may know of; None: all."""
 
 
 def heartbeat(
@@ -90,7 +94,8 @@ def _says_nothing_new(
         and request.instance_id == member.instance_id
         and not group.subscriptions.regexes
         and not group.must_check_topics
-        and client == (member.client_id, member.client_host)
+        and client.client_id == member.client_id
+        and client.host == member.client_host
         and member.classic is None
     )
 
@@ -120,7 +125,7 @@ def _join_or_go_on(
     if isinstance(member, Refusal):
         return member
     updated = _updated(group, member, request, client)
-    new = carry_out(shard, group, Change(member, updated, owned), at, out)
+    new = carry_out(shard, group, Change(member, updated, owned, client.sees), at, out)
     if isinstance(new, Refusal):
         return new
     pace = shard.consumers.pace(group.group_id)

@@ -21,7 +21,7 @@ from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from penstock.coordination.effects import Effects, Moment
     from penstock.coordination.group.consumer.member import Member
@@ -64,6 +64,8 @@ class Resolution(NamedTuple):
     """By name; the metadata's own, which does not change."""
     version: int
     timestamp: int
+    sees: Callable[[str], bool] | None = None
+    """Which topics they who asked may know of; None: all. For the event loop, unlike `run`."""
 
     def run(self) -> Found:
         """Match them all. May take a while: not for the event loop."""
@@ -85,6 +87,17 @@ class Resolution(NamedTuple):
                     log.warning("group %s: %r takes too long to match", self.group_id, regex)
                     return None
         return Resolved(frozenset(names), self.version, self.timestamp)
+
+    def shown(self, found: Found) -> Found:
+        """What was found, without the topics that must not be known."""
+        if self.sees is None:
+            return found
+        every = {name for it in found.values() if it is not None for name in it.topics}
+        hidden = {name for name in every if not self.sees(name)}
+        return {
+            regex: it if it is None or not hidden else it._replace(topics=it.topics - hidden)
+            for regex, it in found.items()
+        }
 
 
 Found = dict[str, Resolved | None]
@@ -113,6 +126,7 @@ def change_regex(
     new: Member,
     at: Moment,
     out: Effects,
+    sees: Callable[[str], bool] | None = None,
 ) -> RegexChange | Refusal:
     """See to a member's expression, and to a look at all of the group's if one is due."""
     subscriptions = group.subscriptions
@@ -136,7 +150,7 @@ def change_regex(
         elif old.regex:
             change = RegexChange.RESOLVED
     if is_first or subscriptions.regexes:
-        _resolve_if_due(shard, group, old, new, is_first, at, out)
+        _resolve_if_due(shard, group, old, new, is_first, at, out, sees)
     return change
 
 
@@ -148,6 +162,7 @@ def _resolve_if_due(
     is_first: bool,
     at: Moment,
     out: Effects,
+    sees: Callable[[str], bool] | None,
 ) -> None:
     if at.mono < group.resolving_until:
         return
@@ -168,9 +183,8 @@ def _resolve_if_due(
         image = around.image
         # Should time run out, those that were left over come first the next time.
         oldest = sorted(regexes, key=lambda it: known[it].timestamp if it in known else -1)
-        out.errand(
-            Resolution(group.group_id, tuple(oldest), image.topics.by_name, image.offset, at.wall)
-        )
+        topics = image.topics.by_name
+        out.errand(Resolution(group.group_id, tuple(oldest), topics, image.offset, at.wall, sees))
         _pause(group, Millis(at.mono + RESOLUTION_MS_MAX), group.resolving_until, out)
 
 

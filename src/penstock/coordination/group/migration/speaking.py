@@ -97,7 +97,7 @@ def _join(
         ((it.topic, it.partitions) for it in subscription.owned_partitions),
         shard.consumers.image.topics,
     )
-    change = Change(old, _updated(old, asked, subscription), owned)
+    change = Change(old, _updated(old, asked, subscription), owned, asked.sees)
     new = _catch_up(shard, group, change, at, out)
     if isinstance(new, Refusal):
         return new.error
