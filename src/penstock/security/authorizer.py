@@ -83,7 +83,7 @@ class Authorizer:
         who = f"{principal.kind}:{principal.name}"
         if who in self._super_users:
             return ALL_OPERATIONS
-        if not self.ready:
+        if not self._ready and not self.ready:
             return 0
         question = (who, host, kind, name)
         answer = self._answers.get(question)

@@ -58,19 +58,20 @@ class _Cell(NamedTuple):
     verdict: Verdict = SILENT
 
     def plus(self, acl: Acl) -> _Cell:
-        return _cell(self.entries + _packed(acl))
+        return _cell(self.entries + _packed(acl.operation, acl.permission))
 
     def minus(self, acl: Acl) -> _Cell:
-        return _cell(self.entries.replace(_packed(acl), b"", 1))
+        return _cell(self.entries.replace(_packed(acl.operation, acl.permission), b"", 1))
 
 
 _EMPTY = _Cell()
 
 
-def _packed(acl: Acl) -> bytes:
+@lru_cache(maxsize=256)
+def _packed(operation: int, permission: int) -> bytes:
     # What a later release may add is kept and means nothing.
-    operation = acl.operation if 0 <= acl.operation <= max(Operation) else Operation.UNKNOWN
-    return bytes((operation << 1 | (acl.permission == Permission.DENY),))
+    known = operation if 0 <= operation <= max(Operation) else Operation.UNKNOWN
+    return bytes((known << 1 | (permission == Permission.DENY),))
 
 
 @lru_cache(maxsize=1024)
@@ -146,6 +147,7 @@ class _Hosts:
         return found
 
 
+@lru_cache(maxsize=4096)
 def _host_key(host: str) -> object:
     """What an entry's host is found by: an address, a network, or the text as it is, which for
     anything but `*` matches no client."""
