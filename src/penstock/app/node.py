@@ -124,7 +124,7 @@ class Node:
         """Come up; returns when requests are accepted. Raises what made it impossible."""
         for notice in self.config.notices():
             log.warning("%s", notice)
-        self._security.open()
+        self._security.open(self._workers, self._chance)
         store, cluster_id = self._open_store()
         self._listeners.bind()
         quorum = self._quorum = self._open_quorum(store, cluster_id)

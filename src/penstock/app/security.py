@@ -6,18 +6,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.app.problems import CannotStart
+from penstock.net.connection import CloseConnection
 from penstock.security.authorizer import Authorizer
-from penstock.security.principal import principal_of
+from penstock.security.principal import Principal, principal_of
+from penstock.server import audit
 from penstock.server.gate import Gate
 
 if TYPE_CHECKING:
     import ssl
 
+    from penstock.app.tls import NodeTls
+    from penstock.app.sasl import Sasl
     from penstock.metadata.image import MetadataImage
     from penstock.model.config.endpoints import Listener as ListenerConfig
     from penstock.model.config.node import NodeConfig
     from penstock.net.connection import Connection
-    from penstock.net.peer import Door
+    from penstock.net.peer import Ask, Door
+    from penstock.platform.chance import Chance
+    from penstock.platform.workers import Workers
     from penstock.server.gate import Entrance
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -28,17 +34,33 @@ class Security:
 
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
+        self._tls: NodeTls | None = None
         self.authorizer: Authorizer | None = None
 
     def open(self) -> None:
         """Read what configuration names; CannotStart if it makes no sense or cannot be read."""
         self.authorizer = _authorizer(self._config)
+        if any(each.endswith("SSL") for each in _protocols_in_use(self._config)):
+            from penstock.app.tls import NodeTls  # an open node does without all of it
 
-    def tls(self, listener: ListenerConfig) -> ssl.SSLContext | None:
+            self._tls = NodeTls(self._config)
+
+    def start(self, workers: Workers, clock: Clock) -> None:
+        """Notice when keys change."""
+        if self._tls is not None:
+            self._tls.start(workers, clock)
+
+    async def stop(self) -> None:
+        """Notice no more."""
+        if self._tls is not None:
+            await self._tls.stop()
+
+    def tls(self, listener: ListenerConfig) -> ServerTls | None:
         """What a listener encrypts with; None if it does not."""
-        if listener.protocol in ("PLAINTEXT", "SASL_PLAINTEXT"):
+        if not listener.protocol.endswith("SSL"):
             return None
-        raise CannotStart(f"listener {listener.name} asks for {listener.protocol}: not built yet")
+        assert self._tls is not None, "open comes first"
+        return self._tls.of_listener(listener.name)
 
     def entrance(self, listener: ListenerConfig) -> Entrance | None:
         """What a listener asks of those who come in; None if it lets everybody do everything."""
@@ -46,9 +68,18 @@ class Security:
             raise CannotStart(
                 f"listener {listener.name} asks for {listener.protocol}: not built yet"
             )
-        if listener.protocol == "PLAINTEXT" and self.authorizer is None:
-            return None
-        return _OpenEntrance(self.authorizer)
+        if self._tls is not None and listener.protocol == "SSL":
+            if self._tls.asks_for_certificates(listener.name):
+                return _CertifiedEntrance(listener.name, self.authorizer, self._principal_rules())
+        return None if self.authorizer is None else _OpenEntrance(self.authorizer)
+
+    def _principal_rules(self) -> PrincipalRules:
+        from penstock.security.principal_rules import PrincipalRules
+
+        try:
+            return PrincipalRules(self._config.get_str("ssl.principal.mapping.rules") or "")
+        except ValueError as problem:
+            raise CannotStart(f"ssl.principal.mapping.rules: {problem}") from problem
 
     def door(self, listener: str) -> Door | None:
         """How this node enters the others' listeners of this name; None if they are open.
@@ -56,21 +87,95 @@ class Security:
         It is used after `open`, and may be made before.
         """
         protocol = self._config.security_protocols.get(listener, "PLAINTEXT")
-        assert protocol == "PLAINTEXT", "not built yet"
-        return None
+        return None if protocol == "PLAINTEXT" else _Door(self, listener)
+
+    def to_enter(self, listener: str) -> ssl.SSLContext | None:
+        """What this node enters the others' listeners of this name with."""
+        return None if self._tls is None else self._tls.to_enter(listener)
+
+    def on_config(self, config: NodeConfig) -> None:
+        """What was altered while the node runs may concern its keys."""
+        if self._tls is not None:
+            self._tls.on_config(config)
 
     def on_image(self, image: MetadataImage) -> None:
         """Credentials may have changed."""
 
 
+class _Door:
+    """Into the others' listeners of one name."""
+
+    def __init__(self, security: Security, listener: str) -> None:
+        self._security = security
+        self._listener = listener
+
+    def tls(self) -> ssl.SSLContext | None:
+        return self._security.to_enter(self._listener)
+
+    def server_name(self, host: str) -> str | None:
+        return host
+
+    async def log_in(self, ask: Ask) -> float | None:
+        return None
+
+
+class _CertifiedEntrance:
+    """Who shows a certificate that is believed is who it names."""
+
+    def __init__(self, listener: str, authorizer: Authorizer | None, rules: PrincipalRules) -> None:
+        self._listener = listener
+        self._authorizer = authorizer
+        self._rules = rules
+
+    def gate(self, connection: Connection) -> Gate:
+        host = connection.peer[0]
+        tls: ssl.SSLObject = connection.transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True)
+        if certificate is None:
+            return Gate(host, self._authorizer)
+        principal = Principal(self._name_in(certificate, host))
+        audit.logged_in(host, self._listener, "TLS", principal)
+        return Gate(host, self._authorizer, principal)
+
+    def _name_in(self, certificate: bytes, host: str) -> str:
+        from penstock.security.distinguished_names import subject_of
+
+        try:
+            subject = subject_of(certificate)
+        except ValueError as problem:
+            audit.login_failed(host, self._listener, "TLS", "", "its certificate has no name")
+            raise CloseConnection("a certificate without a name that can be read") from problem
+        name = self._rules.name_of(subject)
+        if name is None:
+            reason = "no rule of ssl.principal.mapping.rules applies"
+            audit.login_failed(host, self._listener, "TLS", subject, reason)
+            raise CloseConnection(f"{subject}: {reason}")
+        return name
+
+
 class _OpenEntrance:
     """No proof is asked for, but rights are."""
 
-    def __init__(self, authorizer: Authorizer | None) -> None:
+    def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
     def gate(self, connection: Connection) -> Gate:
         return Gate(connection.peer[0], self._authorizer)
+
+
+def _protocols_in_use(config: NodeConfig) -> set[str]:
+    """Of this node's listeners, and of those that it enters."""
+    names = (*config.controller_listener_names[:1], config.inter_broker_listener_name)
+    entered = {config.security_protocols.get(name, "PLAINTEXT") for name in names}
+    return entered | {each.protocol for each in config.listeners}
+
+
+def _protocols(config: NodeConfig) -> set[str]:
+    """Those of this node's listeners, and of the listeners that it enters."""
+    entered = (config.inter_broker_listener_name, *config.controller_listener_names)
+    return {each.protocol for each in config.listeners} | {
+        config.security_protocols.get(name, "PLAINTEXT") for name in entered
+    }
 
 
 def _authorizer(config: NodeConfig) -> Authorizer | None:

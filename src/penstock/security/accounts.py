@@ -2,7 +2,7 @@
 
 A user who does not exist has a credential too, which nothing opens: its salt is derived from the
 name by a key of the cluster, so that it is the same each time and on each node, and it is as long
-and as slow as those of the others. So the answers to both look the same.
+and as slow as those of the others. So the answers to both look the same to a stranger.
 """
 
 from __future__ import annotations
@@ -45,10 +45,15 @@ class Account(NamedTuple):
 class Vault:
     """What a node's logins share for as long as it runs: secrets, and what was derived of them."""
 
-    def __init__(self, token_secret: str | None, decoy_key: bytes) -> None:
-        """`token_secret` is delegation.token.secret.key, None where no tokens are taken."""
+    def __init__(self, token_secret: str | None, cluster_id: str) -> None:
+        """`token_secret` is delegation.token.secret.key, None where no tokens are taken.
+
+        Decoys have to be the same on all nodes: their key is made of what the nodes share and those
+        without a login do not know.
+        """
         self.token_secret = token_secret
-        self._decoy_key = decoy_key
+        shared = (token_secret or "").encode()
+        self._decoy_key = hmac.digest(shared, f"decoys of {cluster_id}".encode(), "sha512")
         self._of_tokens: dict[tuple[int, str], ScramCredential] = {}
 
     def __repr__(self) -> str:

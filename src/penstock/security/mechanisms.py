@@ -68,9 +68,11 @@ class Work(NamedTuple):
 
 
 class Refresh(NamedTuple):
-    """The keys of whoever signs tokens have to be asked for again; then call `then`."""
+    """Ask for the keys of whoever signs tokens, then call `then`."""
 
     then: Callable[[], Outcome]
+    missing: bool
+    """Whether one is missing; if not, it is enough to ask when those that are known are old."""
 
 
 Outcome = Challenge | Accepted | Refused | Work | Refresh

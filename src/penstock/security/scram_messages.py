@@ -69,8 +69,8 @@ def read_client_first(message: bytes) -> ClientFirst:
     return ClientFirst(
         binding=f"{flag},{authorization},",
         bare=bare,
-        user=_name(fields[0][2:]),
-        authorization=_name(authorization[2:]) if authorization else "",
+        user=read_name(fields[0][2:]),
+        authorization=read_name(authorization[2:]) if authorization else "",
         nonce=nonce,
         by_token=_extensions(fields[2:]).get(TOKEN_EXTENSION, "").lower() == "true",
     )
@@ -87,8 +87,8 @@ def read_client_final(message: bytes) -> ClientFinal:
     return ClientFinal(decoded(fields[0][2:]), fields[1][2:], unproved, decoded(proof))
 
 
-def _name(text: str) -> str:
-    """A name with its commas and equals signs put back."""
+def read_name(text: str) -> str:
+    """A name as messages write it, with its commas and equals signs put back."""
     name = text.replace("=2C", ",").replace("=3D", "=")
     if not name or "\0" in name or "=" in text.replace("=2C", "").replace("=3D", ""):
         raise BadMessage("a name is empty, or has what a name cannot have")
@@ -124,6 +124,36 @@ def decoded(text: str) -> bytes:
 
 def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
+
+
+class ServerFirst(NamedTuple):
+    text: str
+    nonce: str
+    salt: bytes
+    iterations: int
+
+
+def read_server_first(message: bytes) -> ServerFirst:
+    """The server's first words, as a client reads them."""
+    text = text_of(message)
+    fields = text.split(",")
+    if len(fields) < 3 or [each[:2] for each in fields[:3]] != ["r=", "s=", "i="]:
+        raise BadMessage("nonce, salt and iterations are not where they should be")
+    _extensions(fields[3:])
+    nonce, iterations = fields[0][2:], fields[2][2:]
+    if not printable(nonce) or len(nonce) > 2 * NONCE_LENGTH_MAX:
+        raise BadMessage("the nonce is too long, or not printable")
+    if not (iterations.isascii() and iterations.isdigit() and len(iterations) < 10):
+        raise BadMessage("the iterations are no number")
+    return ServerFirst(text, nonce, decoded(fields[1][2:]), int(iterations))
+
+
+def read_server_final(message: bytes) -> bytes:
+    """The server's signature, as a client reads it."""
+    text = text_of(message)
+    if not text.startswith("v="):
+        raise BadMessage("the server does not sign")
+    return decoded(text[2:].partition(",")[0])
 
 
 def server_first(nonce: str, credential: ScramCredential) -> str:

@@ -20,7 +20,7 @@ from penstock.model.errors import ErrorCode
 from penstock.net.connection import CloseConnection
 from penstock.protocol.generated.sasl_authenticate import SaslAuthenticateResponse
 from penstock.protocol.generated.sasl_handshake import SaslHandshakeResponse
-from penstock.security.accounts import Accounts
+from penstock.security.accounts import Accounts, Vault
 from penstock.security.mechanisms import Accepted, Challenge, Refresh, Refused, Work
 from penstock.server import audit
 from penstock.server.gate import Gate
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from penstock.net.connection import Connection
     from penstock.platform.workers import Workers
-    from penstock.security.accounts import Vault
     from penstock.security.authorizer import Authorizer
     from penstock.security.mechanisms import Exchange, Mechanism, Outcome
     from penstock.server.broker import Broker
@@ -91,18 +90,26 @@ class Desk:
     def __init__(
         self,
         mechanisms: Sequence[Mechanism],
-        vault: Vault,
+        token_secret: str | None,
         toll: Toll,
         reauth_ms: Mapping[str, int],
-        refresh: Callable[[Workers], Awaitable[None]] | None = None,
+        refresh: Callable[[Workers, bool], Awaitable[None]] | None = None,
     ) -> None:
-        """`reauth_ms` says for how long a proof holds by mechanism, 0 for ever; `refresh` asks for
+        """`token_secret` is delegation.token.secret.key, None where no delegation tokens are taken;
+        `reauth_ms` says for how long a proof holds by mechanism, 0 for ever; `refresh` asks for
         the keys of those who sign tokens."""
         self.mechanisms = {each.name: each for each in mechanisms}
-        self.vault = vault
         self.toll = toll
         self.reauth_ms = reauth_ms
         self.refresh = refresh
+        self._token_secret = token_secret
+        self._vault: Vault | None = None
+
+    def accounts(self, broker: Broker) -> Accounts:
+        """Who may log in, as of now."""
+        if self._vault is None:
+            self._vault = Vault(self._token_secret, broker.cluster_id)
+        return Accounts(self._vault, broker.image)
 
 
 class SaslEntrance:
@@ -154,8 +161,8 @@ class Login:
         if again and name != self._proved:
             self._exchange = _Refusal(f"re-authentication has to use {self._proved} again")
         else:
-            accounts = Accounts(self._desk.vault, broker.image)
-            self._exchange = mechanism.begin(accounts, broker.chance.token_bytes(NONCE_BYTES))
+            nonce = broker.chance.token_bytes(NONCE_BYTES)
+            self._exchange = mechanism.begin(self._desk.accounts(broker), nonce)
         self._mechanism = name
         self.raw = call.version == 0
         return SaslHandshakeResponse(mechanisms=names)
@@ -220,7 +227,7 @@ class Login:
                 outcome = outcome.then(done)
             elif isinstance(outcome, Refresh):
                 if self._desk.refresh is not None:
-                    await self._desk.refresh(broker.workers)
+                    await self._desk.refresh(broker.workers, outcome.missing)
                 outcome = outcome.then()
             else:
                 return outcome
