@@ -127,6 +127,7 @@ class Node:
         self._security.open(self._workers, self._chance)
         store, cluster_id = self._open_store()
         self._listeners.bind()
+        self._security.start(self._workers, self._clock)
         quorum = self._quorum = self._open_quorum(store, cluster_id)
         defaults = LogConfig.of(topic_defaults(self.config))
         store.load(lambda _: defaults)
@@ -301,6 +302,7 @@ class Node:
         # Last: a leader that resigns says so while the others can still hear and ask it.
         for listener in self._listeners.for_the_quorum:
             await listener.stop(DRAIN_MS_MAX if clean else 0)
+        await self._security.stop()
         if self._store is not None:
             self._store.close(clean, self._last_epoch(self._store))
         self._workers.close()

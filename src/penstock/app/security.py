@@ -15,15 +15,18 @@ from penstock.server.gate import Gate
 if TYPE_CHECKING:
     import ssl
 
-    from penstock.app.tls import NodeTls
     from penstock.app.sasl import Sasl
+    from penstock.app.tls import NodeTls
     from penstock.metadata.image import MetadataImage
     from penstock.model.config.endpoints import Listener as ListenerConfig
     from penstock.model.config.node import NodeConfig
     from penstock.net.connection import Connection
     from penstock.net.peer import Ask, Door
+    from penstock.net.tls import ServerTls
     from penstock.platform.chance import Chance
+    from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
+    from penstock.security.principal_rules import PrincipalRules
     from penstock.server.gate import Entrance
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -35,15 +38,23 @@ class Security:
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
         self._tls: NodeTls | None = None
+        self._sasl: Sasl | None = None
         self.authorizer: Authorizer | None = None
 
-    def open(self) -> None:
+    def open(self, workers: Workers, chance: Chance) -> None:
         """Read what configuration names; CannotStart if it makes no sense or cannot be read."""
         self.authorizer = _authorizer(self._config)
-        if any(each.endswith("SSL") for each in _protocols_in_use(self._config)):
-            from penstock.app.tls import NodeTls  # an open node does without all of it
+        protocols = _protocols_in_use(self._config)
+        # An open node does without all that these two bring along.
+        if any(each.endswith("SSL") for each in protocols):
+            from penstock.app.tls import NodeTls
 
             self._tls = NodeTls(self._config)
+        if any(each.startswith("SASL") for each in protocols):
+            from penstock.app.sasl import Sasl
+
+            self._sasl = Sasl(self._config)
+            self._sasl.open(workers, chance)
 
     def start(self, workers: Workers, clock: Clock) -> None:
         """Notice when keys change."""
@@ -64,14 +75,19 @@ class Security:
 
     def entrance(self, listener: ListenerConfig) -> Entrance | None:
         """What a listener asks of those who come in; None if it lets everybody do everything."""
-        if listener.protocol.startswith("SASL_"):
-            raise CannotStart(
-                f"listener {listener.name} asks for {listener.protocol}: not built yet"
-            )
-        if self._tls is not None and listener.protocol == "SSL":
-            if self._tls.asks_for_certificates(listener.name):
-                return _CertifiedEntrance(listener.name, self.authorizer, self._principal_rules())
+        if listener.protocol.startswith("SASL"):
+            assert self._sasl is not None, "open comes first"
+            return self._sasl.entrance(listener.name, self.authorizer)
+        if self._asks_for_certificates(listener):
+            return _CertifiedEntrance(listener.name, self.authorizer, self._principal_rules())
         return None if self.authorizer is None else _OpenEntrance(self.authorizer)
+
+    def _asks_for_certificates(self, listener: ListenerConfig) -> bool:
+        return (
+            listener.protocol == "SSL"
+            and self._tls is not None
+            and self._tls.asks_for_certificates(listener.name)
+        )
 
     def _principal_rules(self) -> PrincipalRules:
         from penstock.security.principal_rules import PrincipalRules
@@ -92,6 +108,13 @@ class Security:
     def to_enter(self, listener: str) -> ssl.SSLContext | None:
         """What this node enters the others' listeners of this name with."""
         return None if self._tls is None else self._tls.to_enter(listener)
+
+    async def log_in(self, listener: str, ask: Ask) -> float | None:
+        """Prove who this node is, at a listener of another that asks for it."""
+        if not self._config.security_protocols[listener].startswith("SASL"):
+            return None
+        assert self._sasl is not None, "open comes first"
+        return await self._sasl.own_login(listener).log_in(ask)
 
     def on_config(self, config: NodeConfig) -> None:
         """What was altered while the node runs may concern its keys."""
@@ -116,7 +139,7 @@ class _Door:
         return host
 
     async def log_in(self, ask: Ask) -> float | None:
-        return None
+        return await self._security.log_in(self._listener, ask)
 
 
 class _CertifiedEntrance:
