@@ -56,7 +56,7 @@ class World:
         local: Any = self
         self.channel = ControllerChannel(local, self, where, SimulatedClock(loop), 10)
 
-    async def handle(self, api_key: int, request: Any, *, version: int) -> Any:
+    async def handle(self, api_key: int, request: Any, *, version: int, **_: Any) -> Any:
         if not self.active:
             raise NotLeader("not here")
         self.handled.append((api_key, request, version))
@@ -235,7 +235,7 @@ def test_a_node_that_stops_looks_for_nobody_any_more() -> None:
 
 # -- envelopes ------------------------------------------------------------------------------------
 
-CLIENT: Any = SimpleNamespace(listener_name="PLAINTEXT", peer=("192.0.2.7", 4711))
+CLIENT: Any = SimpleNamespace(listener_name="PLAINTEXT", peer=("192.0.2.7", 4711), gate=None)
 
 
 def creation(name: str) -> CreateTopicsRequest:
