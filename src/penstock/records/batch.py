@@ -193,19 +193,21 @@ def check_fields(view: memoryview, at: int, end: int, size_max: int) -> Fields |
 
 def _refusal(view: memoryview, at: int, end: int) -> ErrorCode:
     """Why [at, end) is not one batch of magic 2 at offset 0: Kafka's checks in Kafka's order."""
-    remains = end - at
-    if remains < PREFIX_SIZE:
-        return ErrorCode.INVALID_RECORD  # not even one batch
-    length = _INT32.unpack_from(view, at + LENGTH_OFFSET)[0]
-    if length < LENGTH_MIN:
-        return ErrorCode.CORRUPT_MESSAGE
-    if remains <= MAGIC_OFFSET:
-        return ErrorCode.INVALID_RECORD
-    if view[at + MAGIC_OFFSET] > MAGIC:  # one byte, unsigned: a negative magic is above as well
-        return ErrorCode.CORRUPT_MESSAGE
-    if remains > length + PREFIX_SIZE:
+    while True:
+        remains = end - at
+        if remains < PREFIX_SIZE:
+            return ErrorCode.INVALID_RECORD  # not even one batch
+        length = _INT32.unpack_from(view, at + LENGTH_OFFSET)[0]
+        if length < LENGTH_MIN:
+            return ErrorCode.CORRUPT_MESSAGE
+        if remains <= MAGIC_OFFSET:
+            return ErrorCode.INVALID_RECORD
+        if view[at + MAGIC_OFFSET] > MAGIC:  # unsigned: a negative magic is above as well
+            return ErrorCode.CORRUPT_MESSAGE
+        if remains <= length + PREFIX_SIZE:
+            break
         # More than one batch, and that is refused; unless what follows is not even one.
-        return _refusal(view, at + length + PREFIX_SIZE, end)
+        at += length + PREFIX_SIZE
     if remains < length + PREFIX_SIZE:
         return ErrorCode.INVALID_RECORD  # cut short
     if view[at + MAGIC_OFFSET] < MAGIC:

@@ -79,6 +79,12 @@ def test_a_batch_that_is_cut_short_is_no_record(size: int) -> None:
     assert check(batch_of()[:size]) is ErrorCode.INVALID_RECORD
 
 
+def test_thousands_of_batches_for_one_partition_are_refused_like_two() -> None:
+    shortest = bytes(8) + (14).to_bytes(4, "big") + bytes(4) + b"\x02" + bytes(9)
+    data = shortest * 10_000
+    assert check_batch(memoryview(data), 0, len(data), 1 << 20) is ErrorCode.CORRUPT_MESSAGE
+
+
 def test_two_batches_for_one_partition_are_refused() -> None:
     assert check(batch_of() + batch_of()) is ErrorCode.INVALID_RECORD
 
