@@ -88,3 +88,30 @@ def test_a_file_is_toml_only_if_its_name_says_so(tmp_path: Path) -> None:
     properties.write_text('broker.rack = "a"\n')
     assert read_entries(str(toml))[0].text == "a"
     assert read_entries(str(properties))[0].text == '"a"'
+
+
+def test_a_long_line_in_toml_takes_no_longer_than_its_length() -> None:
+    [entry] = toml_entries("a = '''\n" + "word " * 10_000 + "\n'''")
+    assert entry.text == "word " * 10_000 + "\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 5000,
+        ".".join("a" * 5000) + " = 1",
+        "a = " + "9" * 5000,
+        "a = 0x" + "f" * 5000,
+    ],
+    ids=["arrays", "tables", "digits", "hexadecimal"],
+)
+def test_toml_that_is_too_much_for_its_parser_is_a_problem(text: str) -> None:
+    with pytest.raises(ConfigProblems):
+        toml_entries(text)
+
+
+def test_a_toml_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    path.write_bytes(b'a = "\xff"')
+    with pytest.raises(ConfigProblems, match="UTF-8"):
+        read_entries(str(path))

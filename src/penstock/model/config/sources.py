@@ -26,8 +26,16 @@ def read_entries(path: str) -> list[Entry]:
     with open(path, "rb") as file:
         data = file.read()
     if path.endswith(".toml"):
-        return toml_entries(data.decode(), path)
+        return toml_entries(_utf8(data, path), path)
     return list(properties_entries(_decoded(data)))
+
+
+def _utf8(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigProblems([Problem("", "TOML is text in UTF-8.", line)], path) from None
 
 
 def _decoded(data: bytes) -> str:
@@ -109,15 +117,23 @@ def toml_entries(text: str, source: str = "configuration") -> list[Entry]:
         hint = "A key that is also the start of another must be quoted whole"
         reason = f'{error}. {hint}: "log.dir" = ...' if "overwrite" in str(error) else str(error)
         raise ConfigProblems([Problem("", reason)], source) from error
+    except (RecursionError, ValueError) as error:  # what its parser does not put into words
+        reason = "a number has thousands of digits, or tables and arrays are nested too deeply."
+        raise ConfigProblems([Problem("", reason)], source) from error
     lines = _toml_lines(text)
     return [Entry(key, value, lines.get(key, 0)) for key, value in _leaves("", tree, source)]
 
 
-def _leaves(prefix: str, tree: dict[str, object], source: str) -> Iterator[tuple[str, str]]:
+def _leaves(
+    prefix: str, tree: dict[str, object], source: str, depth: int = 0
+) -> Iterator[tuple[str, str]]:
+    if depth > _TOML_DEPTH_MAX:
+        reason = f"{prefix[:50]}... has more than {_TOML_DEPTH_MAX} parts. No key has so many."
+        raise ConfigProblems([Problem("", reason)], source)
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):
-            yield from _leaves(f"{key}.", value, source)
+            yield from _leaves(f"{key}.", value, source, depth + 1)
         elif isinstance(value, list):
             yield key, ",".join(_scalar(key, item, source) for item in value)
         else:
@@ -127,14 +143,19 @@ def _leaves(prefix: str, tree: dict[str, object], source: str) -> Iterator[tuple
 def _scalar(key: str, value: object, source: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > _TOML_INT_BITS_MAX:
+        raise ConfigProblems([Problem(key, f"{key}: no number is so large.")], source)
     if isinstance(value, str | int | float):
         return str(value)
     reason = f"{key}: expected a text, a number, true, false or an array of them, not {value!r}."
     raise ConfigProblems([Problem(key, reason)], source)
 
 
+_TOML_DEPTH_MAX = 32
+_TOML_INT_BITS_MAX = 1024
 _TOML_TABLE = r"\s*\[([^\[\]]+)\]"
-_TOML_KEY = r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_.\- ]+)+?)\s*="""
+# No two parts can begin with the same character, so that no line can be divided in two ways.
+_TOML_KEY = r"""((?:"[^"]*"|'[^']*'|[A-Za-z0-9_.\-]|[ \t])+)="""
 
 
 def _toml_lines(text: str) -> dict[str, int]:
@@ -150,4 +171,4 @@ def _toml_lines(text: str) -> dict[str, int]:
 
 
 def _bare(key: str) -> str:
-    return re.sub(r"[\"' ]", "", key)
+    return re.sub(r"[\"' \t]", "", key)
