@@ -32,15 +32,32 @@ def packed_host(host: str) -> bytes:
     return b""  # a client without an address of its own, such as a simulated one
 
 
+class UnknownSender(ProtocolError):
+    """An envelope does not say, in a way that can be read, for whom it was sent."""
+
+
 def sender_of(principal: bytes | None, host: bytes) -> Sender:
-    """What an envelope says of its sender; ProtocolError if that cannot be read."""
-    data = memoryview(principal or b"")
+    """What an envelope says of its sender. UnknownSender if that cannot be read, ProtocolError if
+    only the address cannot."""
+    return Sender(_principal(memoryview(principal or b"")), _host(host))
+
+
+def _principal(data: memoryview) -> Principal:
     if len(data) < _VERSION.size or _VERSION.unpack_from(data)[0] != 0:
-        raise ProtocolError("an envelope names its sender in a layout that nobody knows")
-    told, _ = DefaultPrincipalData.read(data, 0, _VERSION.size)
-    return Sender(Principal(told.name, told.type, told.token_authenticated), _unpacked(host))
+        raise UnknownSender("an envelope names its sender in a layout that nobody knows")
+    try:
+        told, end = DefaultPrincipalData.read(data, 0, _VERSION.size)
+    except ProtocolError as problem:
+        raise UnknownSender(f"the name of an envelope's sender: {problem}") from problem
+    if end != len(data) or not told.type or not told.name:
+        raise UnknownSender("an envelope names nobody as its sender, or more than one")
+    return Principal(told.name, told.type, told.token_authenticated)
 
 
-def _unpacked(host: bytes) -> str:
-    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(host))
-    return "" if family is None else socket.inet_ntop(family, host).removeprefix("::ffff:")
+def _host(packed: bytes) -> str:
+    if not packed:
+        return ""  # a client without an address of its own, such as a simulated one
+    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(packed))
+    if family is None:
+        raise ProtocolError(f"an envelope's sender has an address of {len(packed)} bytes")
+    return socket.inet_ntop(family, packed).removeprefix("::ffff:")

@@ -1,7 +1,9 @@
 """Envelope: a broker passes on what one of its clients asked, for the controller to decide.
 
 The request lies inside as it came, header and all, and its answer goes back the same way. Only what
-a broker may pass on is opened: a member of the quorum speaks for itself.
+a broker may pass on is opened: a member of the quorum speaks for itself. Only who may act for the
+cluster is heard at all (`server/access.py`), and what lies inside is judged by the rights of the
+client that the broker names: a broker that would let everything pass changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from penstock.raft.driver import NotLeader
 from penstock.server.apis import CONTROLLER_HANDLERS, FORWARDED
 from penstock.server.call import Call
 from penstock.server.dispatch import encode
-from penstock.server.senders import sender_of
+from penstock.server.senders import UnknownSender, sender_of
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
@@ -35,6 +37,8 @@ async def handle(broker: Broker, call: Call, request: EnvelopeRequest) -> Envelo
             return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
         inner, _ = API[api_key].request_class.read(data, version, body_at)
         sender = sender_of(request.request_principal, request.client_host_address)
+    except UnknownSender:
+        return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
     except ProtocolError:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     within = Call(call.connection, api_key, version, correlation_id, client_id, sender)
