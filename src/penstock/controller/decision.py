@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
@@ -42,6 +42,8 @@ TOO_MUCH_CONFIG = Refusal(
     f"One request may make at most {RECORDS_MAX} changes, with at most {CONFIG_BYTES_MAX} bytes "
     "of configuration in them.",
 )
+
+_TOO_FAST = "The quota of changes (controller_mutation_rate) is used up: wait, and try again."
 
 
 class ConfigRoom:
@@ -115,6 +117,13 @@ class Settings(NamedTuple):
     """None if there are no delegation tokens."""
 
 
+class Leave(Protocol):
+    """How much metadata a client may still change."""
+
+    def take(self, count: int) -> ErrorCode:
+        """Use it up, for so many partitions that come or go; an error if they may not."""
+
+
 class Context(NamedTuple):
     """Everything that a decision may look at. Nothing in it changes while one is made."""
 
@@ -137,6 +146,13 @@ class Context(NamedTuple):
     """Wall-clock milliseconds, for what people read."""
     principal: Principal = ANONYMOUS
     """Who asks."""
+    leave: Leave | None = None
+    """How much they may change; None for as much as they want."""
+
+    def too_fast(self, partitions: int) -> Refusal | None:
+        """Why these partitions may not come or go now; if they may, that is used up."""
+        error = ErrorCode.NONE if self.leave is None else self.leave.take(partitions)
+        return None if error is ErrorCode.NONE else Refusal(error, _TOO_FAST)
 
     def speaks_for(self, broker: int, epoch: int) -> bool:
         """Whether this is the process that last registered as the broker. If not, Kafka's answer

@@ -32,7 +32,7 @@ from penstock.security.principal import ANONYMOUS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.controller.decision import Context
+    from penstock.controller.decision import Context, Leave
     from penstock.controller.machine import Controller
     from penstock.metadata.delta import MetadataDelta
     from penstock.platform.chance import Chance
@@ -55,6 +55,10 @@ class Asker(Protocol):
     @property
     def principal(self) -> Principal:
         """Who asks."""
+
+    @property
+    def mutations(self) -> Leave | None:
+        """How much they may change; None for as much as they want."""
 
 
 class ControllerDriver:
@@ -156,9 +160,7 @@ class ControllerDriver:
             return describe_quorum(self.raft, self.image, request)
         if api_key == ApiKey.UPDATE_FEATURES:
             return await self._update_features(request, version)
-        return await self._decide(
-            api_key, request, version, ANONYMOUS if call is None else call.principal
-        )
+        return await self._decide(api_key, request, version, call)
 
     async def _update_features(self, request: UpdateFeaturesRequest, version: int) -> Any:
         """All the updates are made or none is, though one of them may be the quorum's business."""
@@ -176,7 +178,7 @@ class ControllerDriver:
         return refusal or response
 
     async def _decide(
-        self, api_key: int, request: Any, version: int, principal: Principal = ANONYMOUS
+        self, api_key: int, request: Any, version: int, call: Asker | None = None
     ) -> Any:
         decision = self._machine.decide(
             api_key,
@@ -186,7 +188,8 @@ class ControllerDriver:
             next_offset=self.raft.next_offset,
             version=version,
             wall=self._clock.now(),
-            principal=principal,
+            principal=ANONYMOUS if call is None else call.principal,
+            leave=None if call is None else call.mutations,
         )
         end = self._enact(decision)
         self._chores.notice(decision.records)

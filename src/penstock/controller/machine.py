@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.controller.config_rules import ConfigRules
+    from penstock.controller.decision import Leave
     from penstock.model.ids import Millis
     from penstock.platform.chance import Chance
 
@@ -110,9 +111,10 @@ class Controller:
         version: int,
         wall: Millis = THE_EPOCH,
         principal: Principal = ANONYMOUS,
+        leave: Leave | None = None,
     ) -> Decision:
         """What to commit and what to answer. Nothing has changed yet: see `adopt`."""
-        context = self._context(now, chance, next_offset, version, wall, principal)
+        context = self._context(now, chance, next_offset, version, wall, principal, leave)
         return HANDLERS[api_key](context, request)
 
     def chore(
@@ -156,6 +158,7 @@ class Controller:
         version: int,
         wall: Millis,
         principal: Principal,
+        leave: Leave | None = None,
     ) -> Context:
         return Context(
             self.image,
@@ -170,4 +173,5 @@ class Controller:
             version,
             wall,
             principal,
+            leave,
         )

@@ -165,4 +165,7 @@ def _grown(context: Context, wanted: CreatePartitionsTopic, room: int) -> list[A
         made = assigned(context, count, nodes, replicas, room)
     if isinstance(made, Refusal):
         return made
+    refusal = context.too_fast(more)
+    if refusal is not None:
+        return refusal
     return [partition.record(topic.id, index) for index, partition in enumerate(made, count)]

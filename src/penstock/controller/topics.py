@@ -92,6 +92,9 @@ def _created(
     overrides = {c.name: c.value for c in sorted(topic.configs, key=lambda c: c.name)}
     if not config_room.take(topic.name, overrides):
         return TOO_MUCH_CONFIG
+    refusal = context.too_fast(len(partitions))
+    if refusal is not None:
+        return refusal
     topic_id = context.chance.uuid()
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     for key, value in overrides.items():
@@ -177,9 +180,21 @@ def delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision:
         _doom(name, topics.by_name.get(name), doomed, responses)
     records = []
     for topic_id, doomed_name in doomed.items():
-        if doomed_name is not None:
+        if doomed_name is None:
+            continue
+        refusal = context.too_fast(len(topics.by_id[topic_id].partitions))
+        if refusal is None:
             records.append(RemoveTopicRecord(topic_id=topic_id))
             responses.append(DeletableTopicResult(name=doomed_name, topic_id=topic_id))
+        else:
+            responses.append(
+                DeletableTopicResult(
+                    name=doomed_name,
+                    topic_id=topic_id,
+                    error_code=refusal.error,
+                    error_message=refusal.message,
+                )
+            )
     return Decision(records, DeleteTopicsResponse(responses=responses))
 
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 async def forward(broker: Broker, call: Call, request: Any) -> Any:
     """The controller's answer, or Kafka's error in the shape of one."""
     controller = broker.controller_at(call.listener_name)
+    leave = call.mutations = broker.quotas.mutations(call)
     try:
-        return await controller.handle(request.API_KEY, request, version=call.version, call=call)
+        answer = await controller.handle(request.API_KEY, request, version=call.version, call=call)
     except NotLeader:
         if call.enveloped:
             raise  # the envelope is refused, not what lies in it
@@ -29,6 +30,12 @@ async def forward(broker: Broker, call: Call, request: Any) -> Any:
         away = controller is not broker.controller
         error = ErrorCode.NOT_CONTROLLER if away else ErrorCode.REQUEST_TIMED_OUT
         return refusal(request, error, call.version)
+    if leave is not None:
+        answer.throttle_time_ms = max(answer.throttle_time_ms, leave.wait_ms)
+    # Told by the controller, here or elsewhere; who asked it through a broker waits there.
+    if getattr(answer, "throttle_time_ms", 0) > 0 and not call.enveloped:
+        call.connection.mute(answer.throttle_time_ms / 1000)
+    return answer
 
 
 def forward_to_quorum(broker: Broker, call: Call, request: Any) -> Any:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.metadata.quotas import ClientQuotasImage, Entity
     from penstock.model.config.node import NodeConfig
+    from penstock.server.call import Call
 
 METERS_MAX = 10_000
 """Of users and clients whose use is remembered; clients choose their names, and could make up any
@@ -173,15 +174,15 @@ class Quotas:
             self._buckets.clear()
         self.on_addresses(rates_of_addresses(entities))
 
-    def mutations(self, user: str, client_id: str, api_key: int, version: int) -> Mutations | None:
+    def mutations(self, call: Call) -> Mutations | None:
         """The leave of a request to change metadata; None if it may change as much as it wants."""
-        if not self._mutations or api_key not in STRICT_FROM:
+        if not self._mutations or call.api_key not in STRICT_FROM:
             return None
-        share = self._mutations.share_of(user, client_id)
+        share = self._mutations.share_of(call.principal.name, call.client_id or "")
         if share is None:
             return None
         bucket = self._bucket(share.sharers, share.per_second)
-        return Mutations(bucket, version >= STRICT_FROM[api_key], self.clock)
+        return Mutations(bucket, call.version >= STRICT_FROM[call.api_key], self.clock)
 
     def _bucket(self, sharers: _Sharers, per_second: float) -> TokenBucket:
         bucket = self._buckets.get(sharers)

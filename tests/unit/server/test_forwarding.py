@@ -33,6 +33,7 @@ class Absent:
     def __init__(self) -> None:
         self.controller = self
         self.local = SimpleNamespace(handle=self.handle)
+        self.quotas = SimpleNamespace(mutations=lambda _: None)
 
     def controller_at(self, listener: str) -> Any:
         return self.local if listener == "CONTROLLER" else self
