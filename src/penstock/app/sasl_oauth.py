@@ -85,7 +85,7 @@ def own_token(
     except ValueError as problem:
         raise CannotStart(f"{_ENDPOINT} of listener {listener}: {problem}") from problem
     if url.startswith("file:"):
-        return BearerCredentials(lambda: _text(retrieve(url, TOKEN_BYTES_MAX, TOKEN_SECONDS_MAX)))
+        return BearerCredentials(lambda: file_token(url))
     options = {} if module is None else module.options
     client = options.get("clientId") or _optional(config, listener, _CLIENT_ID)
     secret = options.get("clientSecret") or _optional(config, listener, _CLIENT_SECRET)
@@ -95,10 +95,15 @@ def own_token(
             f"{_ENDPOINT} of listener {listener} is set, and {_CLIENT_ID} or {_CLIENT_SECRET} is "
             "not: this node cannot get a token to show to others"
         )
-    return BearerCredentials(lambda: _granted(url, client, secret, scope))
+    return BearerCredentials(lambda: granted_token(url, client, secret, scope))
 
 
-def _granted(url: str, client: str, secret: str, scope: str | None) -> str:
+def file_token(url: str) -> str:
+    """The token that lies in a file, which somebody else replaces in time."""
+    return _text(retrieve(url, TOKEN_BYTES_MAX, TOKEN_SECONDS_MAX))
+
+
+def granted_token(url: str, client: str, secret: str, scope: str | None) -> str:
     """A token for the client's credentials (RFC 6749, section 4.4). It blocks: for a worker."""
     both = f"{quote_plus(client)}:{quote_plus(secret)}".encode()
     form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
