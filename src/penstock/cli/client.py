@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,8 @@ from confluent_kafka import KafkaError, KafkaException
 from penstock.cli.addresses import KNOCK_SECONDS_MAX, address_of, nobody_there
 from penstock.cli.failure import REFUSED, UNREACHABLE, USAGE, Failure
 from penstock.cli.options import pairs_of
+from penstock.cli.secure_bearer import ENDPOINT, bearer_token
+from penstock.cli.secure_properties import TOKEN_LOGIN
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 Client = TypeVar("Client")
+
+BEARER_SECONDS = 300.0
+"""After which a file with a token is read again: whoever puts it there replaces it in time."""
 
 _NO_ANSWER = {
     KafkaError._TRANSPORT,
@@ -38,7 +44,7 @@ _HINTS = {
     KafkaError.INVALID_REPLICATION_FACTOR: "`penstock cluster describe` shows how many brokers "
     "there are: a partition has at most one replica on each",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "ask for the right to this topic, or pass the "
-    "credentials of somebody who has it with -X",
+    "credentials of somebody who has it, with --profile or --command-config",
     KafkaError.INVALID_PARTITIONS: "a topic's partitions can grow in number, and never shrink",
 }
 
@@ -51,6 +57,12 @@ def settings_of(bootstrap: str, words: Sequence[str] | None) -> dict[str, Any]:
     """
     extra = pairs_of(words, "-X")
     servers = extra.get("bootstrap.servers", bootstrap)
+    if extra.pop(TOKEN_LOGIN, "").lower() == "true":
+        raise Failure(
+            "this command cannot log in with a delegation token",
+            "its client library knows users and passwords, certificates and OAUTHBEARER",
+            USAGE,
+        )
     _knock(servers)
     silent = logging.getLogger("penstock.cli.librdkafka")
     silent.addHandler(logging.NullHandler())
@@ -59,8 +71,21 @@ def settings_of(bootstrap: str, words: Sequence[str] | None) -> dict[str, Any]:
         "client.id": "penstock-cli",
         "logger": silent,  # what fails is raised and told by us; the rest is noise to a user
         **extra,
+        **_bearer(extra),
         "bootstrap.servers": servers,
     }
+
+
+def _bearer(extra: dict[str, str]) -> dict[str, Any]:
+    """A token that lies in a file is shown by us: librdkafka fetches from endpoints alone."""
+    if not extra.get(ENDPOINT, "").startswith("file:"):
+        return {}
+    pairs = {ENDPOINT: extra.pop(ENDPOINT)}
+
+    def token(_: str) -> tuple[str, float]:
+        return bearer_token(pairs), time.time() + BEARER_SECONDS
+
+    return {"oauth_cb": token}
 
 
 def admin(bootstrap: str, words: Sequence[str] | None) -> AdminClient:
@@ -97,7 +122,7 @@ def result(future: Future[Any], what: str, wait: float) -> Any:
     except TimeoutError:
         raise Failure(
             f"{what}: no answer within {wait:g} s",
-            "does the cluster want security settings (-X), or a longer --wait?",
+            "does the cluster want security settings (--profile), or a longer --wait?",
             UNREACHABLE,
         ) from None
 

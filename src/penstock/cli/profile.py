@@ -66,6 +66,7 @@ def add(
     are: `-X sasl.password=env:PROD_PASSWORD` or `-X sasl.password=file:/run/secrets/prod`.
     """
     from penstock.cli.addresses import address_of
+    from penstock.cli.secure_properties import check_words
 
     if not NAME.fullmatch(name):
         raise Failure(
@@ -75,6 +76,7 @@ def add(
     bootstrap = bootstrap or settings.pop("bootstrap.servers", "")
     for server in bootstrap.split(",") if bootstrap else ():
         address_of(server)
+    check_words(settings, f"profile {name}")
     if command_config:
         command_config = os.path.abspath(os.path.expanduser(command_config))
         _check_file(command_config, bootstrap)

@@ -19,8 +19,7 @@ _UNITS = {
     "gib": 2**30,
     "tib": 2**40,
 }
-_SHOWN = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
-_SHOWN_BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_SHOWN = ("TB", "TiB", "GB", "GiB", "MB", "MiB", "kB", "KiB", "B")
 _RATE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([a-zA-Z]*)(%?)\s*(/s|ps)?")
 
 
@@ -68,9 +67,9 @@ def rate_text(name: str, value: float) -> str:
         return f"{value:.15g}"
     if key.kind == PERCENT:
         return f"{value:.15g}%"
-    if key.kind == BYTES and value == int(value):
-        for unit, size in (*_SHOWN, *_SHOWN_BINARY):
-            if value >= size and (value * 1000 / size).is_integer():
-                return f"{value / size:.15g} {unit}/s"
-        return f"{value:.15g} B/s"
+    if key.kind == BYTES:
+        # The shortest that says the same.
+        texts = [(f"{value / _UNITS[unit.lower()]:.15g}", unit) for unit in _SHOWN]
+        number, unit = min(texts, key=lambda text: len(text[0]))
+        return f"{number} {unit}/s"
     return f"{value:.15g}/s"

@@ -93,12 +93,14 @@ def _in_use() -> Profile | None:
 
 def _settings(profile: Profile) -> dict[str, str]:
     """A profile's settings, its address among them."""
-    from penstock.cli.secure_properties import read_properties, translated
+    from penstock.cli.secure_properties import check_words, read_properties, translated
     from penstock.cli.secure_secrets import secret_of
 
+    where = f"profile {profile.name}"
+    check_words(profile.settings, where)
     file = read_properties(profile.command_config) if profile.command_config else {}
     own = {key: secret_of(key, value) for key, value in profile.settings.items()}
-    settings = {**file, **translated(own, f"profile {profile.name}")}
+    settings = {**file, **translated(own, where)}
     if profile.bootstrap:
         settings[SERVERS] = profile.bootstrap
     return settings

@@ -6,7 +6,7 @@ Both vocabularies are read, so that a file made for Kafka's tools serves here as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.cli.failure import USAGE, Failure
 
@@ -32,6 +32,7 @@ TAKEN = frozenset(
         "ssl.keystore.location",
         "ssl.keystore.password",
         "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
         "sasl.oauthbearer.method",
         "sasl.oauthbearer.client.id",
         "sasl.oauthbearer.client.secret",
@@ -40,14 +41,36 @@ TAKEN = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
-"""What a file of client properties may say to a command, in librdkafka's words. A client's other
-settings, which Kafka's tools take along as well, mean nothing here and are passed over."""
+"""What every command understands, in librdkafka's words. A client's other settings, which stand in
+files for Kafka's tools as well, mean nothing here and are passed over."""
+
+JAVAS = frozenset(
+    {
+        "sasl.jaas.config",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.certificates",
+        "ssl.keystore.type",
+        "ssl.keystore.key",
+        "ssl.keystore.certificate.chain",
+    }
+)
+"""What only Java's clients know, and is translated."""
 
 TOKEN_LOGIN = "sasl.tokenauth"
 """Our own word, after Java's option: the user is a delegation token's id, the password its HMAC."""
 
-_PEM_BEGINS = b"-----BEGIN"
-_JKS_BEGINS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+
+def check_words(keys: Iterable[str], where: str) -> None:
+    """`Failure` for settings that not every command understands."""
+    unknown = sorted(set(keys) - TAKEN - JAVAS)
+    if unknown:
+        raise Failure(
+            f"{where}: {unknown[0]} says nothing of address or security",
+            f"there is {', '.join(sorted(TAKEN | JAVAS))}",
+            USAGE,
+        )
 
 
 def read_properties(path: str) -> dict[str, str]:
@@ -102,34 +125,46 @@ def _login(jaas: str, where: str) -> dict[str, str]:
 
 def _trust(out: dict[str, str], where: str) -> None:
     """The authorities that servers' certificates are checked against."""
-    kind = out.pop("ssl.truststore.type", "")
+    kind = out.pop("ssl.truststore.type", None)
     location = out.pop("ssl.truststore.location", None)
-    password = out.pop("ssl.truststore.password", "")
+    password = out.pop("ssl.truststore.password", None)
     inline = out.pop("ssl.truststore.certificates", None)
     if inline:
         out["ssl.ca.pem"] = pem_lines(inline)
+    elif location and _is_pem(location, where):
+        out["ssl.ca.location"] = location
     elif location:
-        if _is_pem(location, kind, where):
-            out["ssl.ca.location"] = location
-        else:
+        from penstock.security.stores import Store, StoreError, read_trusted
+
+        try:
             # librdkafka reads authorities from PEM alone.
-            out["ssl.ca.pem"] = _authorities(location, password, where)
+            out["ssl.ca.pem"] = read_trusted(Store("truststore", kind, location, password))
+        except StoreError as problem:
+            raise Failure(f"{where}: {problem}", "", USAGE) from None
 
 
 def _own_keys(out: dict[str, str], where: str) -> None:
     """The certificate that this client shows, and its key."""
-    kind = out.pop("ssl.keystore.type", "")
+    kind = out.pop("ssl.keystore.type", None)
     key = out.pop("ssl.keystore.key", None)
     chain = out.pop("ssl.keystore.certificate.chain", None)
-    if key:
+    if key and chain:
         out["ssl.key.pem"] = pem_lines(key)
-    if chain:
         out["ssl.certificate.pem"] = pem_lines(chain)
+        return
     location = out.get("ssl.keystore.location")
-    if location and not key and _is_pem(location, kind, where):
+    if location and _is_pem(location, where):
         del out["ssl.keystore.location"]
         out.pop("ssl.keystore.password", None)
         out["ssl.certificate.location"] = out["ssl.key.location"] = location
+    elif location:
+        from penstock.security.stores import Store, StoreError, read_keys
+
+        passwords = out.get("ssl.keystore.password"), out.get("ssl.key.password")
+        try:
+            read_keys(Store("keystore", kind, location, *passwords))  # or it says what is wrong
+        except StoreError as problem:
+            raise Failure(f"{where}: {problem}", "", USAGE) from None
 
 
 def pem_lines(text: str) -> str:
@@ -146,34 +181,10 @@ def pem_lines(text: str) -> str:
     return re.sub(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----\s*", block, text.strip())
 
 
-def _is_pem(path: str, kind: str, where: str) -> bool:
-    """Whether a store is PEM and not PKCS12: by its first bytes, which do not err."""
+def _is_pem(path: str, where: str) -> bool:
+    """Whether a store is PEM: by what it holds, which does not err."""
     try:
         with open(path, "rb") as file:
-            begins = file.read(4096)
+            return b"-----BEGIN " in file.read(FILE_BYTES_MAX)
     except OSError as problem:
         raise Failure(f"{where}: {path}: {problem.strerror}", "", USAGE) from None
-    if begins.startswith(_JKS_BEGINS):
-        raise Failure(
-            f"{where}: {path} is a Java keystore, which only Java reads",
-            f"keytool -importkeystore -srckeystore {path} -destkeystore store.p12 "
-            "-deststoretype PKCS12 makes one that all read",
-            USAGE,
-        )
-    return _PEM_BEGINS in begins or kind.upper() == "PEM"
-
-
-def _authorities(path: str, password: str, where: str) -> str:
-    from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
-
-    try:
-        with open(path, "rb") as file:
-            found = pkcs12.load_pkcs12(file.read(FILE_BYTES_MAX), password.encode() or None)
-    except ValueError:
-        raise Failure(
-            f"{where}: {path} cannot be opened as PKCS12", "check ssl.truststore.password", USAGE
-        ) from None
-    certificates = [each.certificate for each in found.additional_certs]
-    if found.cert is not None:
-        certificates.append(found.cert.certificate)
-    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)

@@ -47,35 +47,37 @@ def _mechanism_name(number: int) -> str:
 def set_password(
     cluster: Cluster, user: str, password: str, mechanisms: Iterable[str], iterations: int
 ) -> None:
-    """Give a user a password for some mechanisms, in place of the one there was."""
-    upsertions = []
+    """Give a user a password for some mechanisms, in place of the one there was.
+
+    One after the other: a request may alter a user once.
+    """
     for mechanism in map(BY_NAME.__getitem__, mechanisms):
         salt = os.urandom(SALT_BYTES)
-        upsertions.append(
-            altering.ScramCredentialUpsertion(
-                name=user,
-                mechanism=mechanism.number,
-                iterations=iterations,
-                salt=salt,
-                salted_password=salted(mechanism, password, salt, iterations),
-            )
+        upsertion = altering.ScramCredentialUpsertion(
+            name=user,
+            mechanism=mechanism.number,
+            iterations=iterations,
+            salt=salt,
+            salted_password=salted(mechanism, password, salt, iterations),
         )
-    request = altering.AlterUserScramCredentialsRequest(upsertions=upsertions)
-    for failure in _alter(cluster, request, "the password was not set"):
-        raise failure
+        request = altering.AlterUserScramCredentialsRequest(upsertions=[upsertion])
+        for failure in _alter(cluster, request, f"no password for {mechanism.name} was set"):
+            raise failure
 
 
 def delete(cluster: Cluster, found: Credentials) -> Failures:
     """Take all credentials from users."""
-    deletions = [
-        altering.ScramCredentialDeletion(name=user, mechanism=BY_NAME[mechanism].number)
-        for user, mechanisms in found.items()
-        for mechanism in mechanisms
-    ]
-    request = altering.AlterUserScramCredentialsRequest(deletions=deletions)
     failures = Failures()
-    for failure in _alter(cluster, request, "it was not deleted"):
-        failures.add(failure)
+    for mechanism in MECHANISMS.values():
+        deletions = [
+            altering.ScramCredentialDeletion(name=user, mechanism=mechanism.number)
+            for user, known in found.items()
+            if mechanism.name in known
+        ]
+        if deletions:
+            request = altering.AlterUserScramCredentialsRequest(deletions=deletions)
+            for failure in _alter(cluster, request, f"{mechanism.name} was not deleted"):
+                failures.add(failure)
     return failures
 
 

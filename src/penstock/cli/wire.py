@@ -1,7 +1,7 @@
 """One connection to a broker in the protocol's own words, for what librdkafka's admin cannot say.
 
-librdkafka knows no transactions, cannot delete a group's offsets, and takes the states of new
-groups for unknown ones. So the commands of groups and transactions speak through our own codecs.
+librdkafka knows no transactions, no quotas and no tokens, cannot delete a group's offsets, and
+takes the states of new groups for unknown ones. So these commands speak through our own codecs.
 Every wait has an end, and so has every answer's size.
 """
 
@@ -97,19 +97,19 @@ class Wire:
         except TimeoutError:
             raise Failure(
                 f"{spec.name}: no answer from {self._name} within {self._wait:g} s",
-                "does the cluster want security settings (-X), or a longer --wait?",
+                "does the cluster want security settings (--profile), or a longer --wait?",
                 UNREACHABLE,
             ) from None
         except OSError as error:
             raise Failure(
                 f"{spec.name}: the connection to {self._name} broke: {error.strerror or error}",
-                "does the cluster want security settings (-X)?",
+                "does the cluster want security settings (--profile)?",
                 UNREACHABLE,
             ) from None
         except ProtocolError as fault:
             raise Failure(
                 f"{self._name} does not answer as a broker: {fault}",
-                "is it one? If its listener wants TLS, pass -X security.protocol=ssl",
+                "is it one? If its listener wants TLS, say so with security.protocol",
             ) from None
 
     def _answer_size(self, deadline: float) -> int:
