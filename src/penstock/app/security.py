@@ -79,7 +79,8 @@ class Security:
             assert self._sasl is not None, "open comes first"
             return self._sasl.entrance(listener.name, self.authorizer)
         if self._asks_for_certificates(listener):
-            return _CertifiedEntrance(listener.name, self.authorizer, self._principal_rules())
+            rules = self._principal_rules(listener.name)
+            return _CertifiedEntrance(listener.name, self.authorizer, rules)
         return None if self.authorizer is None else _OpenEntrance(self.authorizer)
 
     def _asks_for_certificates(self, listener: ListenerConfig) -> bool:
@@ -89,11 +90,13 @@ class Security:
             and self._tls.asks_for_certificates(listener.name)
         )
 
-    def _principal_rules(self) -> PrincipalRules:
+    def _principal_rules(self, listener: str) -> PrincipalRules:
         from penstock.security.principal_rules import PrincipalRules
 
+        rules = self._config.for_listener(listener, "ssl.principal.mapping.rules")
+        assert isinstance(rules, str)
         try:
-            return PrincipalRules(self._config.get_str("ssl.principal.mapping.rules") or "")
+            return PrincipalRules(rules)
         except ValueError as problem:
             raise CannotStart(f"ssl.principal.mapping.rules: {problem}") from problem
 

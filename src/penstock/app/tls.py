@@ -130,9 +130,6 @@ class NodeTls:
     def __init__(self, config: NodeConfig) -> None:
         """Read every file that configuration names; CannotStart if one cannot be used."""
         self._config = config
-        self._changes = Changes(
-            config.get_bool("ssl.allow.dn.changes"), config.get_bool("ssl.allow.san.changes")
-        )
         self._servers = {
             each.name: self._live(each.name, server_context)
             for each in config.listeners
@@ -157,7 +154,11 @@ class NodeTls:
                 "all three of them are offered",
                 name,
             )
-        return Live(name, settings, make, self._changes)
+        changes = Changes(
+            subject=bool(self._config.for_listener(name, "ssl.allow.dn.changes")),
+            hosts=bool(self._config.for_listener(name, "ssl.allow.san.changes")),
+        )
+        return Live(name, settings, make, changes)
 
     def of_listener(self, name: str) -> ListenerTls:
         """What a listener encrypts with."""

@@ -62,7 +62,7 @@ def denied(call: Call, operation: Operation, kind: ResourceType, name: str) -> N
 def login_failed(host: str, listener: str, mechanism: str, user: str, reason: str) -> None:
     """Somebody could not prove who they are; a `user` that they claimed to be may be empty."""
     event = _login("login failed", host, listener, mechanism, user)
-    _seldom({**event, "reason": _short(reason)}, tuple(event.values()))
+    _seldom({**event, "reason": _short(reason)}, (*event.values(), reason))
 
 
 def logged_in(host: str, listener: str, mechanism: str, principal: Principal) -> None:

@@ -80,14 +80,14 @@ def test_node_id_and_broker_id_stand_in_for_each_other() -> None:
 def test_keys_without_effect_are_told_once_by_kind() -> None:
     config = node(
         num_io_threads="4",
-        ssl_protocol="TLSv1.3",
+        telemetry_max_bytes="1000",
         num_partitions="2",
         listener_name_plaintext_max_connections="5",
         listener_name_plaintext_num_network_threads="5",
     )
     assert config.notices() == [
         "known and ignored: num.io.threads",
-        "not honoured yet: ssl.protocol, listener.name.plaintext.num.network.threads",
+        "not honoured yet: telemetry.max.bytes, listener.name.plaintext.num.network.threads",
     ]
     assert node().notices() == []
 
