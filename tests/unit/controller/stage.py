@@ -20,6 +20,7 @@ from penstock.protocol.generated import broker_registration
 from penstock.protocol.generated import create_topics as ct
 from penstock.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.raft.format import feature_records
+from penstock.security.principal import ANONYMOUS
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -51,6 +52,10 @@ class Dice:
         self._drawn += 1
         return Uuid(b"\x77" + self._drawn.to_bytes(15, "big"))
 
+    def token_bytes(self, count: int) -> bytes:
+        self._drawn += 1
+        return self._drawn.to_bytes(count, "big")
+
 
 class Stage:
     """Asks the machine and takes what it decides as committed."""
@@ -59,6 +64,8 @@ class Stage:
         self, brokers: int = 1, racks: Sequence[str | None] | None = None, **settings: Any
     ) -> None:
         self.now = 1_000
+        self.wall = 1_800_000_000_000
+        self.principal = ANONYMOUS
         self.offset = 0
         self.chance = Dice()
         # Node 0 is no broker: every broker is somebody else's, and can be fenced.
@@ -88,6 +95,8 @@ class Stage:
             chance=self.chance,
             next_offset=self.offset,
             version=version,
+            wall=Millis(self.wall),
+            principal=self.principal,
         )
 
     def ask(self, api: ApiKey, request: Any, version: int = 100) -> Any:
@@ -98,7 +107,11 @@ class Stage:
     def tick(self, work: Callable[[Context], Decision | None] = fence_stale) -> Decision | None:
         """Let time bring about what it does: a silent broker is fenced, unless told otherwise."""
         decision = self.machine.chore(
-            work, now=Millis(self.now), chance=self.chance, next_offset=self.offset
+            work,
+            now=Millis(self.now),
+            chance=self.chance,
+            next_offset=self.offset,
+            wall=Millis(self.wall),
         )
         if decision is not None:
             self.take(decision.records)
