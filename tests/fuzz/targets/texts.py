@@ -53,7 +53,7 @@ def pipeline(data: bytes) -> None:
 
 
 def _pipelines() -> Iterator[bytes]:
-    yield from (path.read_bytes() for path in sorted(EXAMPLES.rglob("*.yaml")))
+    yield from (path.read_bytes() for path in sorted(EXAMPLES.rglob("*.yml")))
     yield b"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n"
     yield b"[" * 3000
     yield b"name: ${USER}\nsources: {a: {topic: ${file:/etc/hostname}}}\n"
