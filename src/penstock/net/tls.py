@@ -147,9 +147,11 @@ class Encrypted(asyncio.BufferedProtocol):
     def _fill(self, room: memoryview) -> tuple[int, bool]:
         """Decrypt into the room. How much there was, and whether it ended with a whole record."""
         filled, size = 0, len(room)
+        # Some clients make a record of each kilobyte: this loop is as hot as any.
+        incoming, read, pending = self._incoming, self._tls.read, self._tls.pending
         try:
-            while filled < size and self._waiting():
-                count = cast(int, self._tls.read(size - filled, room[filled:]))
+            while filled < size and (incoming.pending or pending()):
+                count: int = read(size - filled, room[filled:])  # type: ignore[assignment]
                 if not count:
                     break
                 filled += count
