@@ -109,8 +109,9 @@ class Sasl:
 
     def _open_own(self, listener: str, workers: Workers, chance: Chance) -> None:
         config = self._config
-        kind = "controller" if listener in config.controller_listener_names else "inter.broker"
-        key = f"sasl.mechanism.{kind}.protocol"
+        key = "sasl.mechanism.inter.broker.protocol"
+        if listener in config.controller_listener_names:
+            key = "sasl.mechanism.controller.protocol"
         mechanism = config.get_str(key) or ""
         if mechanism not in KNOWN:
             raise CannotStart(f"{key}={mechanism}: choose from {', '.join(KNOWN)}")
