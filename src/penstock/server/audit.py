@@ -72,7 +72,12 @@ def logged_in(host: str, listener: str, mechanism: str, principal: Principal) ->
 
 
 def changed(call: Call, what: str, details: Mapping[str, Any] | None = None) -> None:
-    """Somebody changed something: `what` in a few words, `details` as plain values."""
+    """Somebody changed something: `what` in a few words, `details` as plain values.
+
+    On a listener that is open to all nobody is known, and nothing is written.
+    """
+    if call.connection.gate is None:
+        return
     event = {"event": "changed", **_who(call), "change": what}
     if details:
         event["details"] = _cut(details)

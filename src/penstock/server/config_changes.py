@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.controller.decision import Refusal
-from penstock.metadata.configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from penstock.metadata.configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from penstock.model.config.dynamic import validate_broker_config
 from penstock.model.config.layers import BrokerLayers
 from penstock.model.config.problems import REASON_LENGTH_MAX, shortened
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
+from penstock.server import audit
+from penstock.server.config_rights import forbidden
 from penstock.server.forwarding import forward
 from penstock.server.topic_configs import EVERY_BROKER
 
@@ -23,6 +26,14 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 FORWARDED = frozenset({TOPIC, BROKER, CLIENT_METRICS, GROUP})
+
+_KINDS = {
+    TOPIC: "TOPIC",
+    BROKER: "BROKER",
+    BROKER_LOGGER: "BROKER_LOGGER",
+    CLIENT_METRICS: "CLIENT_METRICS",
+    GROUP: "GROUP",
+}
 
 DONE = Refusal(ErrorCode.NONE)
 """Carried out here; nothing is left for the controller."""
@@ -62,6 +73,12 @@ def _misshapen(resource: Any) -> Refusal | None:
     if len(set(names)) != len(names):
         return _invalid("Each configuration key must be altered once, not twice.")
     return None
+
+
+def may_not_alter(broker: Broker, call: Call, resource: Any) -> Refusal | None:
+    """Asked before anything else: what is wrong with a change may tell how things are."""
+    kind, name = resource.resource_type, resource.resource_name
+    return forbidden(broker, call, Operation.ALTER_CONFIGS, kind, name)
 
 
 def judge_broker(
@@ -118,10 +135,25 @@ async def decide(
             message = answer.error_message and shortened(answer.error_message, REASON_LENGTH_MAX)
             outcomes[key] = Refusal(ErrorCode(answer.error_code), message)
     missing = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return [
+    answers = [
         (resource, outcomes.get((resource.resource_type, resource.resource_name), missing))
         for resource in request.resources
     ]
+    if not request.validate_only:
+        _tell(call, [resource for resource, outcome in answers if not outcome.error])
+    return answers
+
+
+def _tell(call: Call, altered: Sequence[Any]) -> None:
+    """To the audit log: which keys, and never their values, of which some are secrets."""
+    told = {
+        f"{_KINDS.get(each.resource_type, each.resource_type)}:{each.resource_name}": [
+            config.name for config in each.configs
+        ]
+        for each in altered
+    }
+    if told:
+        audit.changed(call, "alter configuration", {"keys": told})
 
 
 def _invalid(reason: str) -> Refusal:

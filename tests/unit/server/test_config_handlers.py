@@ -51,7 +51,9 @@ NODE = {
     "log.retention.hours": "24",
     "ssl.keystore.password": "hush",
 }
-CALL: Any = SimpleNamespace(version=4, listener_name="PLAINTEXT")
+CALL: Any = SimpleNamespace(
+    version=4, listener_name="PLAINTEXT", connection=SimpleNamespace(gate=None)
+)
 
 
 class Bench:
@@ -60,6 +62,8 @@ class Bench:
     def __init__(self) -> None:
         self.config = NodeConfig.of(NODE)
         self.node_id = NodeId(1)
+        self.authorizer = None
+        self.quotas = SimpleNamespace(mutations=lambda _: None)
         self.controller = self
         self.forwarded: list[Any] = []
         self._machine = Controller(Settings("cluster", 1), ConfigRules(self.config))
@@ -256,7 +260,7 @@ async def test_resources_are_listed_by_type(bench: Any) -> None:
     await alter(bench, CLIENT_METRICS, "m", ("metrics", SET, "*"))
 
     def listed(version: int, *kinds: int) -> list[tuple[int, str]]:
-        call: Any = SimpleNamespace(version=version, listener_name="PLAINTEXT")
+        call: Any = SimpleNamespace(**{**vars(CALL), "version": version})
         request = ListConfigResourcesRequest(resource_types=list(kinds))
         response = list_config_resources.handle(bench, call, request)
         assert response.error_code == ErrorCode.NONE

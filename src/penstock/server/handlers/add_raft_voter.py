@@ -7,9 +7,11 @@ asks may say that it shall not (`ack_when_committed`).
 
 from __future__ import annotations
 
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from penstock.protocol.generated.add_raft_voter import AddRaftVoterRequest
+from penstock.server import audit
 from penstock.server.forwarding import forward_to_quorum
 
 if TYPE_CHECKING:
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
-def handle(broker: Broker, call: Call, request: AddRaftVoterRequest) -> Any:
+async def handle(broker: Broker, call: Call, request: AddRaftVoterRequest) -> Any:
     """Answered by the leader of the quorum, to which brokers pass it on."""
-    return forward_to_quorum(broker, call, request)
+    response = forward_to_quorum(broker, call, request)
+    if isawaitable(response):
+        response = await response
+    if not response.error_code:
+        audit.changed(call, "add voter", {"voter": request.voter_id})
+    return response

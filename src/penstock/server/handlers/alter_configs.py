@@ -17,6 +17,7 @@ from penstock.server.config_changes import (
     decide,
     judge_all,
     judge_broker,
+    may_not_alter,
     null_values,
     unknown_type,
 )
@@ -50,7 +51,8 @@ async def handle(
 
 
 def _judge(broker: Broker, call: Call, resource: AlterConfigsResource) -> Refusal | None:
-    refusal = null_values([config.name for config in resource.configs if config.value is None])
+    empty = [config.name for config in resource.configs if config.value is None]
+    refusal = may_not_alter(broker, call, resource) or null_values(empty)
     refusal = refusal or unknown_type(resource)
     if refusal is not None or resource.resource_type != BROKER:
         return refusal

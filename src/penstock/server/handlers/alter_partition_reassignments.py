@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server import audit
 from penstock.server.forwarding import forward
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from penstock.protocol.generated.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse,
@@ -21,8 +20,16 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
-def handle(
+async def handle(
     broker: Broker, call: Call, request: AlterPartitionReassignmentsRequest
-) -> Awaitable[AlterPartitionReassignmentsResponse]:
+) -> AlterPartitionReassignmentsResponse:
     """Forward to the controller, which begins the moves or calls them off."""
-    return forward(broker, call, request)
+    response: AlterPartitionReassignmentsResponse = await forward(broker, call, request)
+    topics = [
+        result.name
+        for result in response.responses
+        if any(not each.error_code for each in result.partitions)
+    ]
+    if topics:
+        audit.changed(call, "reassign partitions", {"topics": topics})
+    return response

@@ -14,6 +14,7 @@ from penstock.protocol.generated.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from penstock.server import audit
 from penstock.storage.names import DIRECTORY_NAME_MAX, FUTURE_DIRECTORY
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ _UNIQUE = "0" * 32
 
 
 def handle(
-    broker: Broker,
-    call: Call,  # noqa: ARG001
-    request: AlterReplicaLogDirsRequest,
+    broker: Broker, call: Call, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """Begin what can be begun, partition by partition."""
     wanted = {
@@ -45,6 +44,13 @@ def handle(
         result.partitions.append(
             AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
         )
+    moved = [
+        topic
+        for topic, result in results.items()
+        if any(not each.error_code for each in result.partitions)
+    ]
+    if moved:
+        audit.changed(call, "move replicas to other directories", {"topics": moved})
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 

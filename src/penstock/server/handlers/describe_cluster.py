@@ -1,7 +1,8 @@
 """DescribeCluster, versions 0 to 2: the cluster's id and its nodes.
 
 Version 1 brought the question which kind of node is meant, brokers (1) or controllers (2): each
-kind of listener answers for its own. Version 2 can list fenced brokers as well.
+kind of listener answers for its own. Version 2 can list fenced brokers as well. Whoever is let in
+may know the brokers, for nobody could ask them otherwise; of controllers only operators hear.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
-from penstock.model.operations import CLUSTER_OPERATIONS
+from penstock.model.operations import CLUSTER_OPERATIONS, Operation
+from penstock.model.resources import CLUSTER_NAME, ResourceType
 from penstock.protocol.generated.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterResponse,
 )
+from penstock.server.rights import may_cluster, rights_bits
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.describe_cluster import DescribeClusterRequest
@@ -44,8 +47,15 @@ def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> Descr
         brokers=nodes,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = _rights(broker, call)
     return response
+
+
+def _rights(broker: Broker, call: Call) -> int:
+    """What the caller may do to the cluster, if that may be told."""
+    if not may_cluster(broker, call, Operation.DESCRIBE):
+        return 0
+    return rights_bits(broker, call, ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS)
 
 
 def _wrong_kind(call: Call, kind: int, wanted: int) -> DescribeClusterResponse:

@@ -2,7 +2,8 @@
 
 A broker answers for itself, and for what is set for all brokers under the empty name; about
 topics, groups and client metrics subscriptions it answers from the image. Secrets have no value.
-Types and documentation are told from version 3 on.
+Types and documentation are told from version 3 on. It takes DESCRIBE_CONFIGS on each topic or
+group, and on the cluster for all else.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from penstock.model.config.describe import (
 )
 from penstock.model.config.layers import LOGGER_SOURCE
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -30,6 +32,7 @@ from penstock.protocol.generated.describe_configs import (
     DescribeConfigsSynonym,
 )
 from penstock.server.config_changes import layers_of, wrong_node
+from penstock.server.config_rights import forbidden
 from penstock.server.logger_levels import logger_levels
 
 if TYPE_CHECKING:
@@ -53,7 +56,7 @@ _KNOWN = frozenset({TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP})
 
 async def handle(
     broker: Broker,
-    call: Call,  # noqa: ARG001
+    call: Call,
     request: DescribeConfigsRequest,
 ) -> DescribeConfigsResponse:
     """Describe each resource, or say why not."""
@@ -68,7 +71,7 @@ async def handle(
     loop = asyncio.get_running_loop()
     until = loop.time() + _SLICE_SECONDS
     for resource in request.resources:
-        found = _describe(broker, resource) if entries < ENTRIES_MAX else _TOO_MANY
+        found = _describe(broker, call, resource) if entries < ENTRIES_MAX else _TOO_MANY
         entries += 0 if isinstance(found, Refusal) else len(found)
         results.append(_result(resource, found, request))
         if loop.time() > until:
@@ -77,8 +80,13 @@ async def handle(
     return DescribeConfigsResponse(results=results)
 
 
-def _describe(broker: Broker, resource: DescribeConfigsResource) -> list[Described] | Refusal:
+def _describe(
+    broker: Broker, call: Call, resource: DescribeConfigsResource
+) -> list[Described] | Refusal:
     kind, name = resource.resource_type, resource.resource_name
+    refusal = forbidden(broker, call, Operation.DESCRIBE_CONFIGS, kind, name)
+    if refusal is not None:
+        return refusal
     if kind == TOPIC:
         return _describe_topic(broker, name)
     if kind == BROKER and not name:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server import audit
 from penstock.server.forwarding import forward
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from penstock.protocol.generated.elect_leaders import (
         ElectLeadersRequest,
         ElectLeadersResponse,
@@ -21,8 +20,14 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
-def handle(
-    broker: Broker, call: Call, request: ElectLeadersRequest
-) -> Awaitable[ElectLeadersResponse]:
+async def handle(broker: Broker, call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Forward to the controller, which elects."""
-    return forward(broker, call, request)
+    response: ElectLeadersResponse = await forward(broker, call, request)
+    topics = [
+        result.topic
+        for result in response.replica_election_results
+        if any(not each.error_code for each in result.partition_result)
+    ]
+    if topics:
+        audit.changed(call, "elect leaders", {"topics": topics, "kind": request.election_type})
+    return response

@@ -24,6 +24,7 @@ from penstock.server.config_changes import (
     decide,
     judge_all,
     judge_broker,
+    may_not_alter,
     null_values,
     unknown_type,
     wrong_node,
@@ -68,7 +69,7 @@ def _judge(
     broker: Broker, call: Call, resource: AlterConfigsResource, validate_only: bool
 ) -> Refusal | None:
     empty = [c.name for c in resource.configs if c.value is None and c.config_operation != DELETE]
-    refusal = null_values(empty)
+    refusal = may_not_alter(broker, call, resource) or null_values(empty)
     if refusal is not None:
         return refusal
     if resource.resource_type == BROKER_LOGGER:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server import audit
 from penstock.server.forwarding import forward
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from penstock.protocol.generated.unregister_broker import (
         UnregisterBrokerRequest,
         UnregisterBrokerResponse,
@@ -20,8 +19,11 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
-def handle(
+async def handle(
     broker: Broker, call: Call, request: UnregisterBrokerRequest
-) -> Awaitable[UnregisterBrokerResponse]:
+) -> UnregisterBrokerResponse:
     """Forward to the controller, which forgets the broker."""
-    return forward(broker, call, request)
+    response: UnregisterBrokerResponse = await forward(broker, call, request)
+    if not response.error_code:
+        audit.changed(call, "unregister broker", {"broker": request.broker_id})
+    return response

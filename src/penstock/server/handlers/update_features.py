@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server import audit
 from penstock.server.forwarding import forward
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from penstock.protocol.generated.update_features import (
         UpdateFeaturesRequest,
         UpdateFeaturesResponse,
@@ -21,8 +20,12 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
-def handle(
+async def handle(
     broker: Broker, call: Call, request: UpdateFeaturesRequest
-) -> Awaitable[UpdateFeaturesResponse]:
+) -> UpdateFeaturesResponse:
     """Forward to the controller, which asks whether every node supports the new levels."""
-    return forward(broker, call, request)
+    response: UpdateFeaturesResponse = await forward(broker, call, request)
+    if not response.error_code and not request.validate_only:
+        levels = {each.feature: each.max_version_level for each in request.feature_updates}
+        audit.changed(call, "update features", {"levels": levels})
+    return response
