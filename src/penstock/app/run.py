@@ -22,10 +22,16 @@ EXIT_FAILED = 1
 EXIT_CONFIGURATION = 2
 
 
-def run(read_config: Callable[[], NodeConfig], *, formats: bool) -> int:
+def run(
+    read_config: Callable[[], NodeConfig],
+    *,
+    formats: bool,
+    on_ready: Callable[[str], None] = lambda _: None,
+) -> int:
     """Start, say so, wait for SIGTERM or SIGINT, stop; the exit status.
 
     Unless the node `formats` its directories by itself, it starts only on formatted ones.
+    `on_ready` is told its address when it takes requests, before everybody is.
     """
     logging.basicConfig(
         level=logging.INFO,
@@ -38,7 +44,7 @@ def run(read_config: Callable[[], NodeConfig], *, formats: bool) -> int:
         print(f"penstock: {problem}", file=sys.stderr)
         return EXIT_CONFIGURATION
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(config, formats))
+        return runner.run(_serve(config, formats, on_ready))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -50,7 +56,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _serve(config: NodeConfig, formats: bool) -> int:
+async def _serve(config: NodeConfig, formats: bool, on_ready: Callable[[str], None]) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     node = Node(config, on_failure=stop.set)
@@ -75,6 +81,7 @@ async def _serve(config: NodeConfig, formats: bool) -> int:
     # What start-up made lives as long as the node: never look at it again when collecting.
     gc.collect()
     gc.freeze()
+    on_ready(node.address)
     print(f"penstock is ready on {node.address}", flush=True)
     await stop.wait()
     return await _stopped(node)

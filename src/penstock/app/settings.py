@@ -9,17 +9,20 @@ ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 def settings_for_up(
-    data: str, host: str, port: int, overrides: Mapping[str, str]
+    data: str, host: str, port: int, overrides: Mapping[str, str], protocol: str = "PLAINTEXT"
 ) -> dict[str, str]:
-    """One node that is broker and controller, on this machine. `overrides` win."""
+    """One node that is broker and controller, on this machine. `overrides` win.
+
+    The listener for clients bears the name of its `protocol`.
+    """
     address = f"[{host}]" if ":" in host else host
     # Clients cannot connect to "any address": those who listen on it are known by name.
     name = socket.gethostname() if host in ANY_ADDRESS else address
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "listeners": f"PLAINTEXT://{address}:{port},CONTROLLER://localhost:0",
-        "advertised.listeners": f"PLAINTEXT://{name}:{port}",
+        "listeners": f"{protocol}://{address}:{port},CONTROLLER://localhost:0",
+        "advertised.listeners": f"{protocol}://{name}:{port}",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@localhost:{port or 9093}",
         "log.dirs": data,

@@ -12,7 +12,7 @@ import logging
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.app.company import Member
 from penstock.app.run import EXIT_CONFIGURATION, EXIT_FAILED
@@ -30,8 +30,12 @@ LINE_BYTES_MAX = 1 << 20
 class Supervisor:
     """One company of brokers, from start to stop."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(
+        self, members: Sequence[Member], on_ready: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`on_ready` is told the addresses of all when they take requests."""
         self._members = members
+        self._on_ready = on_ready
         self._stop = asyncio.Event()
         self._addresses: dict[int, str] = {}
         self._running: dict[int, Process] = {}
@@ -109,6 +113,7 @@ class Supervisor:
             log.info("broker %d is back on %s", node_id, address)
         elif len(self._addresses) == len(self._members):
             found = ",".join(self._addresses[member.node_id] for member in self._members)
+            self._on_ready(found)
             print(f"{READY}{found}", flush=True)
 
     async def _unless_stopped(self, seconds: float) -> None:
@@ -117,7 +122,7 @@ class Supervisor:
         waiting.cancel()
 
 
-def run_members(members: Sequence[Member]) -> int:
+def run_members(members: Sequence[Member], on_ready: Callable[[str], None] = lambda _: None) -> int:
     """Run the company until it is told to stop; the exit status."""
     logging.basicConfig(
         level=logging.INFO,
@@ -126,6 +131,6 @@ def run_members(members: Sequence[Member]) -> int:
     )
 
     async def main() -> int:
-        return await Supervisor(members).run()
+        return await Supervisor(members, on_ready).run()
 
     return asyncio.run(main())

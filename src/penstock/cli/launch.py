@@ -26,7 +26,9 @@ _UP_OPTIONS = {
     "-b": "brokers",
     "--config": "config",
     "-c": "config",
+    "--secure": "secure",
 }
+_FLAGS = ("--secure",)
 
 
 class Up(NamedTuple):
@@ -37,6 +39,7 @@ class Up(NamedTuple):
     port: int = PORT_DEFAULT
     overrides: Mapping[str, str] = {}
     brokers: int = 1
+    secure: bool = False
 
 
 class Server(NamedTuple):
@@ -74,6 +77,8 @@ def _read_up(words: Sequence[str]) -> Up | None:
             if not (value.isascii() and value.isdigit() and 0 < int(value) <= BROKERS_MAX):
                 return None
             up = up._replace(brokers=int(value))
+        elif name == "secure":
+            up = up._replace(secure=True)
         elif name == "data":
             up = up._replace(data=value)
         else:
@@ -86,7 +91,12 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     rest = iter(words)
     for word in rest:
+        if word in _FLAGS:
+            pairs.append((word, "yes"))
+            continue
         option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if option in _FLAGS:
+            option = word  # a flag with a value is a mistake, which the full parser explains
         pairs.append((option, value if equals else next(rest, "")))
     return pairs
 
@@ -98,6 +108,6 @@ def launch(wanted: Up | Server) -> int:
     if isinstance(wanted, Server):
         return run_server(wanted.path)
     if wanted.brokers > 1:
-        data, host, port, overrides, brokers = wanted
-        return run_company(brokers, data, host, port, overrides)
-    return run_up(wanted.data, wanted.host, wanted.port, wanted.overrides)
+        data, host, port, overrides, brokers, secure = wanted
+        return run_company(brokers, data, host, port, overrides, secure=secure)
+    return run_up(wanted.data, wanted.host, wanted.port, wanted.overrides, secure=wanted.secure)

@@ -55,6 +55,12 @@ def run_up(
             help="So many brokers as one cluster, on this port and those behind it.",
         ),
     ] = 1,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure", help="Ask for proof: TLS, users and rights, made ready at the first start."
+        ),
+    ] = False,
 ) -> None:
     """Start a node with sensible settings, for this machine.
 
@@ -63,8 +69,13 @@ def run_up(
 
     With `--brokers N` it starts N broker processes that form one cluster, for a machine with more
     cores, and starts those again that end.
+
+    With `--secure` clients come in by TLS and SCRAM, and may do what rights allow. The first start
+    makes an authority, certificates and the user `admin` in the data directory; every start prints
+    the client settings to paste.
     """
-    raise typer.Exit(launch(Up(data, host, port, pairs_of(config, "--config"), brokers)))
+    overrides = pairs_of(config, "--config")
+    raise typer.Exit(launch(Up(data, host, port, overrides, brokers, secure)))
 
 
 @server.command()

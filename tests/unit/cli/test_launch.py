@@ -16,6 +16,8 @@ LINES = [
     (["up", "-c", "a="], Up(overrides={"a": ""})),
     (["up", "--brokers", "3", "-c", "a=1"], Up(overrides={"a": "1"}, brokers=3)),
     (["up", "-b", "2"], Up(overrides={}, brokers=2)),
+    (["up", "--secure"], Up(overrides={}, secure=True)),
+    (["up", "-d", "x", "--secure", "-p", "1"], Up("x", port=1, overrides={}, secure=True)),
     (["server", "node.properties"], Server("node.properties")),
 ]
 
@@ -55,6 +57,7 @@ def test_the_full_parser_reads_them_the_same(
         ["up", "--prot", "1"],
         ["up", "--brokers", "0"],
         ["up", "--brokers", "65"],
+        ["up", "--secure=yes"],
         ["up", "extra"],
         ["up", "--config", "novalue"],
         ["up", "--config", "=1"],

@@ -48,6 +48,10 @@ Usage: penstock up [OPTIONS]
   With `--brokers N` it starts N broker processes that form one cluster, for a
   machine with more cores, and starts those again that end.
 
+  With `--secure` clients come in by TLS and SCRAM, and may do what rights
+  allow. The first start makes an authority, certificates and the user `admin`
+  in the data directory; every start prints the client settings to paste.
+
 Options:
   -d, --data DIR          Where the data lives; made if missing.  [default:
                           ./penstock-data]
@@ -58,6 +62,8 @@ Options:
   -c, --config KEY=VALUE  A broker setting; repeatable.
   -b, --brokers N         So many brokers as one cluster, on this port and
                           those behind it.  [default: 1; 1<=x<=64]
+  --secure                Ask for proof: TLS, users and rights, made ready at
+                          the first start.
   -h, --help              Show this message and exit.
 """,
     "server": """\
