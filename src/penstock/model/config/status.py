@@ -16,6 +16,8 @@ _HONOURED_BROKER = frozenset(
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
         "advertised.listeners",
+        "allow.everyone.if.no.acl.found",
+        "authorizer.class.name",
         "auto.create.topics.enable",
         "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms",
@@ -178,6 +180,7 @@ _HONOURED_BROKER = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
+        "super.users",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
         "transaction.partition.verification.enable",
@@ -195,9 +198,7 @@ _HONOURED_BROKER = frozenset(
 
 # Features that the design promises and this release does not have yet, by prefix or by name.
 _PLANNED_BROKER = (
-    "allow.everyone.",
     "alter.log.dirs.",
-    "authorizer.class.name",
     "client.quota.callback.class",
     "config.providers",
     "controller.quorum.",
@@ -229,7 +230,6 @@ _PLANNED_BROKER = (
     "rsm.config.",
     "sasl.",
     "share.",
-    "super.users",
     "telemetry.",
     "transaction.",
     "transactional.",
