@@ -7,7 +7,6 @@ cannot make one.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.model.ids import Millis
@@ -168,8 +167,9 @@ def _judge_claims(claims: dict[str, Any], rules: Rules, now: Millis) -> Verdict:
 
 
 def _millis(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
+    # Compared first, and this way round: numbers may have thousands of digits, or be none.
     return int(value * 1000) if abs(value) < 1e12 else None
 
 
