@@ -2,8 +2,9 @@
 
 While the transport has nothing buffered, a slice goes from the page cache to the socket with
 `sendfile`. A socket that is full takes one copied chunk through the transport, whose call back
-says when there is room again. A slice that the page cache does not hold is read ahead in a
-worker thread, so that a cold disk never stops the event loop.
+says when there is room again. TLS has to copy all, and takes turns with other connections. A slice
+that the page cache does not hold is read ahead in a worker thread, so that a cold disk never stops
+the event loop.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ log = logging.getLogger("penstock.net")
 
 CHUNK_BYTES = 16 * 1024
 """What is copied when a socket is full; above the transport's mark, so that it calls back."""
+
+ENCRYPTED_CHUNK_BYTES = 64 * 1024
+"""What is encrypted at a time: four records of TLS leave with one system call."""
 
 CORKED_BYTES_MAX = 4 * 1024
 """Larger replies are worth a system call of their own."""
@@ -206,8 +210,13 @@ class Outbox:
                 self._fail()
                 return False
             self._sent += count
-            if self.congested and self._sent < part.size:
-                return False
+            if self._sent < part.size:
+                if self.congested:
+                    return False
+                if self._sock is None:
+                    # Encrypting a megabyte takes as long as serving many others.
+                    self._loop.call_soon(self.pump)
+                    return False
         self._sent = 0
         return True
 
@@ -220,7 +229,16 @@ class Outbox:
             return 0
 
     def _copy(self, file: SplicedFile, position: int, size: int) -> int:
-        chunk = file.pread(min(size, CHUNK_BYTES), position)
+        if self._sock is not None:
+            return self._copy_chunk(file, position, min(size, CHUNK_BYTES))
+        copied = 0
+        while copied < size and not self.congested:
+            chunk = min(size - copied, ENCRYPTED_CHUNK_BYTES)
+            copied += self._copy_chunk(file, position + copied, chunk)
+        return copied
+
+    def _copy_chunk(self, file: SplicedFile, position: int, size: int) -> int:
+        chunk = file.pread(size, position)
         if not chunk:
             raise OSError("the file is shorter than the slice that was promised")
         self._transport.write(chunk)
