@@ -117,9 +117,12 @@ def printable(text: str) -> bool:
 
 def decoded(text: str) -> bytes:
     try:
-        return base64.b64decode(text.encode("ascii"), validate=True)
+        data = base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError):
-        raise BadMessage("what should be base64 is not") from None
+        data = b""
+    if encoded(data) != text:  # one value has one form
+        raise BadMessage("what should be base64 is not")
+    return data
 
 
 def encoded(data: bytes) -> str:
