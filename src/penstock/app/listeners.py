@@ -72,7 +72,6 @@ class Listeners:
         return Limits(
             frame_bytes_max=integer("socket.request.max.bytes"),
             connections_max=integer("max.connections"),
-            connections_per_address_max=integer("max.connections.per.ip"),
             idle_ms_max=integer("connections.max.idle.ms"),
             backlog=integer("socket.listen.backlog.size"),
             # Kafka's default of 100 KB holds a connection below what one read could bring. Left

@@ -53,9 +53,10 @@ class Service(Protocol):
         """Whether this request may begin while earlier ones of its connection still wait."""
 
     def gate(self, connection: Connection) -> Any:
-        """What a new connection has to pass, for the service's own use; None leaves it open.
+        """What a new connection has to pass; None leaves it open. Raises CloseConnection.
 
-        Raises CloseConnection.
+        It is the service's own, but for `passes(now)`, which says whether they are in, and
+        `on_entry()`, which it calls when they are.
         """
 
 
@@ -131,6 +132,16 @@ class Connection(asyncio.BufferedProtocol):
             self.gate = self._service.gate(self)
         except CloseConnection as problem:
             self._refuse(problem)
+            return
+        if self.gate is not None and not self.gate.passes(self.last_active):
+            self.gate.on_entry = self._become_known
+            self._assembly.frame_bytes_max = self._listener.limits.stranger_frame_bytes_max
+            self._listener.strangers.add(self)
+
+    def _become_known(self) -> None:
+        """Whoever it is has proved it: what is granted to strangers no longer counts."""
+        self._assembly.frame_bytes_max = self._listener.limits.frame_bytes_max
+        self._listener.strangers.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._assembly.room()
@@ -195,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
                     break
             if at != end or self._assembly.waiting:
                 self._assembly.keep(view[at:])
-                self._listener.watch_memory()
+                self._listener.watch_memory(self)
         except Exception as problem:  # noqa: BLE001 - told in the log; the others are served on
             self._refuse(problem)
         finally:
@@ -342,7 +353,8 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, problem: BaseException) -> None:
         host, port = self.peer
         if isinstance(problem, FrameError | CloseConnection):
-            log.info("closing %s:%s on %s: %s", host, port, self.listener_name, problem)
+            tell = self._listener.complaints.tell
+            tell(logging.INFO, "closing %s:%s on %s: %s", host, port, self.listener_name, problem)
         else:
             log.error("closing %s:%s after our own fault", host, port, exc_info=problem)
         self._closing = self._halted = True

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.net.acceptor import Acceptor
+from penstock.net.admission import INT_MAX, Admission
 from penstock.net.buffers import BufferPool
+from penstock.net.complaints import Complaints
 from penstock.net.connection import Connection, Service
 from penstock.net.handshakes import Handshakes
+from penstock.net.strangers import Strangers
 from penstock.net.tls import Encrypted, ServerTls
 
 log = logging.getLogger("penstock.net")
@@ -21,14 +25,20 @@ BACKLOG_MIN = 1024
 """Connections that the kernel keeps until they are accepted. Kafka's 50 are for a thread that does
 nothing else; here a burst also waits for requests, and each client too many loses a second."""
 
+STRANGER_BYTES_MIN = 64 * 1024
+"""Received from one stranger: from there on one looks at what all of them hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a listener grants; Kafka's names stand in the reference of configuration."""
 
     frame_bytes_max: int = 104_857_600
-    connections_max: int = 2_147_483_647
-    connections_per_address_max: int = 2_147_483_647
+    stranger_frame_bytes_max: int = 524_288
+    """Before a client has proved who it is, where it has to."""
+    connections_max: int = INT_MAX
+    per_second_max: float = math.inf
+    """New connections."""
     idle_ms_max: int = 600_000
     backlog: int = 50
     send_buffer_bytes: int = -1
@@ -44,7 +54,9 @@ class Listener:
         pool: BufferPool,
         limits: Limits,
         tls: ServerTls | None = None,
+        admission: Admission | None = None,
     ) -> None:
+        """`admission` counts the connections of all listeners of a node."""
         self.name = name
         self.service: Service
         """Who answers; to be set before `start`."""
@@ -53,10 +65,13 @@ class Listener:
         self.loop = asyncio.get_running_loop()
         self.port = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
-        self._by_address: Counter[str] = Counter()
+        self.complaints = Complaints(log, self.loop, name)
+        self.strangers = Strangers(self.loop, self.complaints.refused)
+        self.admission = admission or Admission()
+        self.admission.open(name, limits.connections_max, limits.per_second_max)
         self._handshakes = None if tls is None else Handshakes(tls, self.loop, self._connection)
         self._sock: socket.socket | None = None
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self._stopped = False
 
@@ -68,11 +83,16 @@ class Listener:
     async def start(self) -> None:
         """Accept connections on the bound address."""
         assert self._sock is not None, "bind comes first"
-        self._server = await self.loop.create_server(
+        self._acceptor = Acceptor(
+            self.name,
+            self._sock,
+            self.admission,
             self._encrypted if self._handshakes is not None else self._connection,
-            sock=self._sock,
-            backlog=max(self.limits.backlog, BACKLOG_MIN),
+            self.loop,
+            self.complaints.refused,
         )
+        self._acceptor.start(max(self.limits.backlog, BACKLOG_MIN))
+        self.admission.on_overfull.append(self._give_way)
         self._plan_sweep()
 
     def _connection(self) -> Connection:
@@ -85,10 +105,11 @@ class Listener:
     async def stop(self, patience_ms: int) -> None:
         """Stop accepting, answer what waits, close; after `patience_ms` close regardless."""
         self._stopped = True
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         elif self._sock is not None:
             self._sock.close()
+        self.strangers.close()
         if self._sweep is not None:
             self._sweep.cancel()
         if self._handshakes is not None:
@@ -106,42 +127,65 @@ class Listener:
     def admit(self, connection: Connection) -> None:
         """Count a new connection, or close it when there are too many."""
         address = connection.peer[0]
+        admission = self.admission
+        # There was room when it was accepted, but hands have to be shaken before it comes in.
+        refusal = ""
+        if not admission.has_room(self.name):
+            refusal = "max.connections reached"
+        elif admission.crowded(address):
+            refusal = "max.connections.per.ip reached"
         self.connections[connection] = None
-        self._by_address[address] += 1
+        admission.enter(self.name, address)
         if self._stopped:
             connection.abort()  # it was accepted just before
-        elif len(self.connections) > self.limits.connections_max:
-            log.warning("refused %s: max.connections reached on %s", address, self.name)
+        elif refusal:
+            self.complaints.refused(address, refusal)
             connection.abort()
-        elif self._by_address[address] > self.limits.connections_per_address_max:
-            log.warning("refused %s: max.connections.per.ip reached on %s", address, self.name)
-            connection.abort()
+        elif admission.overfull:
+            admission.make_room()
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
+        self.strangers.forget(connection)
         if connection in self.connections:
             del self.connections[connection]
-            address = connection.peer[0]
-            self._by_address[address] -= 1
-            if not self._by_address[address]:
-                del self._by_address[address]
+            self.admission.leave(self.name, connection.peer[0])
 
-    def watch_memory(self) -> None:
+    def watch_memory(self, connection: Connection) -> None:
         """Close the connection that holds most of the receive memory when none is left to lend.
 
         Making others wait instead could stop everyone: all memory may lie with frames that are
-        not finished, and only reading on finishes them.
+        not finished, and only reading on finishes them. Strangers go first, and have less.
         """
-        pool = self.pool
-        if pool.exhausted:
-            largest = max(self.connections, key=lambda each: each.held_bytes)
-            log.warning(
-                "closing %s: receive memory is exhausted, and it holds %d bytes of %d",
-                largest.peer[0],
-                largest.held_bytes,
-                pool.borrowed_bytes,
+        if self.strangers and connection in self.strangers:
+            if connection.held_bytes >= STRANGER_BYTES_MIN and self.strangers.too_greedy:
+                self._close_for_memory(self.strangers.greediest())
+        elif self.pool.exhausted:
+            largest = self.strangers.greediest() if self.strangers else None
+            self._close_for_memory(
+                largest or max(self.connections, key=lambda each: each.held_bytes)
             )
-            largest.abort()
+
+    def _close_for_memory(self, largest: Connection | None) -> None:
+        if largest is None:
+            return
+        self.complaints.tell(
+            logging.WARNING,
+            "closing %s: receive memory is exhausted, and it holds %d bytes of %d",
+            largest.peer[0],
+            largest.held_bytes,
+            self.pool.borrowed_bytes,
+        )
+        largest.abort()
+
+    def _give_way(self) -> bool:
+        """Close the connection that was not used for longest, for a broker to take its place."""
+        if self.admission.protects(self.name) or not self.connections:
+            return False
+        oldest = min(self.connections, key=lambda each: each.last_active)
+        self.complaints.refused(oldest.peer[0], "max.connections reached, and a broker came")
+        oldest.abort()
+        return True
 
     # -- idle connections -------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from penstock.model.resources import ResourceType
 from penstock.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.net.connection import Connection
     from penstock.security.authorizer import Authorizer
     from penstock.server.broker import Broker
@@ -53,6 +55,7 @@ class Gate:
         "_writable",
         "expires_at",
         "login",
+        "on_entry",
         "principal",
     )
 
@@ -68,6 +71,8 @@ class Gate:
         self.login = login
         self.expires_at = math.inf if login is None else -math.inf
         """When, by the loop's clock, they have to prove again who they are."""
+        self.on_entry: Callable[[], None] | None = None
+        """Told when they are in."""
         self._host = host
         self._authorizer = authorizer
         self._writable: set[str] = set()
@@ -79,6 +84,8 @@ class Gate:
             self._writable.clear()
         self.principal = principal
         self.expires_at = until
+        if self.on_entry is not None:
+            self.on_entry()
 
     def passes(self, now: float) -> bool:
         """Whether requests are taken at all."""

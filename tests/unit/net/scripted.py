@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from penstock.net.admission import Admission
 from penstock.net.buffers import BufferPool
 from penstock.net.connection import CloseConnection, Connection, Reply
 from penstock.net.listener import Limits, Listener
@@ -183,9 +184,11 @@ async def running(
     limits: Limits | None = None,
     service: ScriptedService | None = None,
     memory_max: int = 1 << 30,
+    admission: Admission | None = None,
 ) -> AsyncIterator[Running]:
     service = service or ScriptedService()
-    listener = Listener("PLAINTEXT", BufferPool(memory_max), limits or Limits())
+    limits = limits or Limits()
+    listener = Listener("PLAINTEXT", BufferPool(memory_max), limits, admission=admission)
     listener.service = service
     listener.bind("127.0.0.1", 0)
     await listener.start()

@@ -8,32 +8,33 @@ import struct
 
 import pytest
 
+from penstock.net.admission import Admission, Bounds
 from penstock.net.buffers import BufferPool
 from penstock.net.listener import Limits, Listener
 from tests.unit.net.conftest import Run
 from tests.unit.net.scripted import ScriptedService, eventually, running
 
 
-def test_connections_above_the_limit_are_refused_and_come_in_when_others_leave(run: Run) -> None:
+def test_connections_above_the_limit_wait_until_others_leave(run: Run) -> None:
     async def scenario() -> None:
         async with running(Limits(connections_max=2)) as node:
             first, second = await node.client(), await node.client()
             second.send(b"e")
             assert await second.receive() == b"e"
             third = await node.client()
-            assert await third.is_closed()
+            third.send(b"e3")
+            assert await third.hears_nothing()
+            assert len(node.listener.connections) == 2
             first.close()
-            await eventually(lambda: len(node.listener.connections) == 1)
-            fourth = await node.client()
-            fourth.send(b"e4")
-            assert await fourth.receive() == b"e4"
+            assert await third.receive() == b"e3"
 
     run(scenario())
 
 
 def test_connections_of_one_address_are_bounded(run: Run) -> None:
     async def scenario() -> None:
-        async with running(Limits(connections_per_address_max=1)) as node:
+        bounds = Bounds(connections_per_address_max=1)
+        async with running(admission=Admission(bounds)) as node:
             first = await node.client()
             first.send(b"e")
             assert await first.receive() == b"e"
