@@ -141,6 +141,7 @@ def _for_clusters(body: Body, changes: bool) -> Callable[..., Any]:
     context = inspect.Parameter("context", kind, annotation=typer.Context)
     parameters.insert(0, context)
     wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    vars(wrapped)["changes"] = changes  # a test looks at it: no command is to be forgotten
     wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
     return wrapped
 

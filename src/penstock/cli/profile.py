@@ -131,11 +131,22 @@ def _document(profiles: Profiles, one: Profile) -> dict[str, Any]:
     return {
         "profile": one.name,
         "in_use": profiles.current == one.name,
-        "bootstrap": one.bootstrap,
+        "bootstrap": one.bootstrap or _address_in(one.command_config),
         "readonly": one.readonly,
         "command_config": one.command_config,
         "settings": {key: shown(key, value) for key, value in sorted(one.settings.items())},
     }
+
+
+def _address_in(path: str) -> str:
+    """The address that a profile's file names; nothing where the file is not there any more."""
+    from penstock.cli.secure_access import SERVERS
+    from penstock.cli.secure_properties import read_properties
+
+    try:
+        return read_properties(path).get(SERVERS, "")
+    except Failure:
+        return ""
 
 
 @profile.command("use")

@@ -20,7 +20,7 @@ _UNITS = {
     "tib": 2**40,
 }
 _SHOWN = ("TB", "TiB", "GB", "GiB", "MB", "MiB", "kB", "KiB", "B")
-_RATE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([a-zA-Z]*)(%?)\s*(/s|ps)?")
+_RATE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-zA-Z]*?)(%?)\s*(/s|ps)?")
 
 
 class Key(NamedTuple):

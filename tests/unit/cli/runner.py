@@ -17,7 +17,8 @@ class Penstock:
     def __init__(self, directory: Path, bootstrap: str | None = None) -> None:
         self.directory = directory
         self.environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-        self.environment.pop("PENSTOCK_BOOTSTRAP", None)
+        for name in ("PENSTOCK_BOOTSTRAP", "PENSTOCK_PROFILE", "PENSTOCK_COMMAND_CONFIG"):
+            self.environment.pop(name, None)
         if bootstrap is not None:
             self.environment["PENSTOCK_BOOTSTRAP"] = bootstrap
 
