@@ -33,6 +33,10 @@ FROM_ANY_REPLICA_FROM = 11
 READ_COMMITTED = 1
 CONSUMER = -1
 
+_NOT_NULL: list[AbortedTransaction] = []
+"""The aborted transactions where a fetch fails before it comes to a log: in Kafka not null there,
+for whatever reason."""
+
 
 class Reading:
     """A consumer's fetch, or a tool's that looks at one replica after the other (replica id -2)."""
@@ -193,7 +197,7 @@ class Reading:
 
     def _failed_early(self, wanted: Wanted, error: ErrorCode) -> PartitionData:
         answer = self._failed(wanted, error)
-        answer.aborted_transactions = []  # in Kafka not null here, for whatever reason
+        answer.aborted_transactions = _NOT_NULL
         return answer
 
     # -- all of them ----------------------------------------------------------------------------
@@ -238,19 +242,21 @@ def refuse_all(call: Call, request: FetchRequest) -> FetchResponse:
     for asked in request.topics:
         topic = _topic(asked.topic_id if call.version >= BY_ID_FROM else asked.topic)
         topic.partitions = [
-            _error(each.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            _error(each.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NOT_NULL)
             for each in asked.partitions
         ]
         response.responses.append(topic)
     return response
 
 
-def _error(index: int, error: ErrorCode) -> PartitionData:
+def _error(
+    index: int, error: ErrorCode, aborted: list[AbortedTransaction] | None = None
+) -> PartitionData:
     return PartitionData(
         partition_index=index,
         error_code=error,
         high_watermark=-1,
-        aborted_transactions=None,
+        aborted_transactions=aborted,
         records=b"",
     )
 

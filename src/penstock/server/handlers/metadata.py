@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 BY_ID_FROM = 12
 """Versions 10 and 11 have room for topic ids in requests, and no use for them."""
 
+_SAYS_NOTHING = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Errors of topics of which nothing else is told. To one that does not exist there are rights."""
+
 
 def handle(
     broker: Broker, call: Call, request: MetadataRequest
@@ -157,7 +160,7 @@ def _add_rights(
 ) -> None:
     if request.include_topic_authorized_operations:
         for topic in response.topics:
-            if not topic.error_code:
+            if topic.error_code not in _SAYS_NOTHING:
                 topic.topic_authorized_operations = rights_bits(
                     broker, call, ResourceType.TOPIC, topic.name or "", TOPIC_OPERATIONS
                 )

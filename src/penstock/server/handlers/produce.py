@@ -281,13 +281,9 @@ async def _wait(
 # -- who has no right -----------------------------------------------------------------------------
 
 
-def _unauthorized(
-    topic: TopicProduceData, error: ErrorCode, message: str | None = None
-) -> list[PartitionProduceResponse]:
+def _unauthorized(topic: TopicProduceData, error: ErrorCode) -> list[PartitionProduceResponse]:
     return [
-        PartitionProduceResponse(
-            index=item.index, error_code=error, base_offset=-1, error_message=message
-        )
+        PartitionProduceResponse(index=item.index, error_code=error, base_offset=-1)
         for item in topic.partition_data
     ]
 
@@ -298,7 +294,7 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse | 
             TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partition_responses=_unauthorized(topic, error, error.message),
+                partition_responses=_unauthorized(topic, error),
             )
             for topic in request.topic_data
         ]
