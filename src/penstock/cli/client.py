@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Client = TypeVar("Client")
 
+_PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
 BEARER_SECONDS = 300.0
 """After which a file with a token is read again: whoever puts it there replaces it in time."""
 
@@ -37,6 +39,8 @@ _NO_ANSWER = {
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
 }
+
+_NO_ANSWER_HINT = "does the cluster want TLS or a login? See --profile and --command-config"
 
 _HINTS = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "`penstock topic list` shows the topics that there are",
@@ -63,7 +67,7 @@ def settings_of(bootstrap: str, words: Sequence[str] | None) -> dict[str, Any]:
             "its client library knows users and passwords, certificates and OAUTHBEARER",
             USAGE,
         )
-    _knock(servers)
+    _knock(servers, extra)
     silent = logging.getLogger("penstock.cli.librdkafka")
     silent.addHandler(logging.NullHandler())
     silent.propagate = False
@@ -122,7 +126,7 @@ def result(future: Future[Any], what: str, wait: float) -> Any:
     except TimeoutError:
         raise Failure(
             f"{what}: no answer within {wait:g} s",
-            "does the cluster want security settings (--profile), or a longer --wait?",
+            f"{_NO_ANSWER_HINT}; or is --wait too short?",
             UNREACHABLE,
         ) from None
 
@@ -133,8 +137,9 @@ def failure_of(refusal: KafkaException, what: str) -> Failure:
     if not isinstance(error, KafkaError):
         return Failure(f"{what}: {error}")
     code = error.code()
-    status = UNREACHABLE if code in _NO_ANSWER else REFUSED
-    return Failure(f"{what}: {reason_of(error)}", _HINTS.get(code, ""), status)
+    if code in _NO_ANSWER:
+        return Failure(f"{what}: {reason_of(error)}", _NO_ANSWER_HINT, UNREACHABLE)
+    return Failure(f"{what}: {reason_of(error)}", _HINTS.get(code, ""), REFUSED)
 
 
 def reason_of(error: KafkaError) -> str:
@@ -159,14 +164,33 @@ def _made(make: Callable[[dict[str, Any]], Client], settings: Mapping[str, Any])
         ) from None
 
 
-def _knock(servers: str) -> None:
-    """Return when any of the servers takes a connection; `Failure` if none does."""
+def _knock(servers: str, extra: Mapping[str, str]) -> None:
+    """Return when any of the servers lets us in; `Failure` if none does.
+
+    librdkafka tells a wrong password or a stranger's certificate only to its log, and tries on and
+    on. So where proof is asked for we come in once ourselves, and hear at once what is wrong.
+    """
     reasons = []
     for server in servers.split(","):
         host, port = address_of(server)
         try:
-            socket.create_connection((host, port), KNOCK_SECONDS_MAX).close()
+            _enter(host, port, extra)
             return
         except OSError as error:
             reasons.append(f"{host}:{port}: {error.strerror or error}")
     raise nobody_there(reasons)
+
+
+def _enter(host: str, port: int, extra: Mapping[str, str]) -> None:
+    protocol = extra.get("security.protocol", "plaintext").lower()
+    mechanism = extra.get("sasl.mechanism", extra.get("sasl.mechanisms", "")).upper()
+    ours = protocol == "ssl" or (protocol.startswith("sasl") and mechanism in _PASSWORDS)
+    if not ours:
+        socket.create_connection((host, port), KNOCK_SECONDS_MAX).close()
+        return
+    from penstock.cli.secure_properties import TAKEN
+    from penstock.cli.wire import Wire
+    from penstock.cli.wire_security import security_of
+
+    security = security_of({key: value for key, value in extra.items() if key in TAKEN})
+    Wire(host, port, security, KNOCK_SECONDS_MAX).close()

@@ -145,6 +145,8 @@ class Reader:
             arrived: list[Any] = [first, *self._consumer.consume(BATCH_MAX, 0)]
             batch = []
             for message in arrived:
+                if _is_about_groups(message):
+                    continue
                 span = open_spans.get(message.partition())
                 if span is None:
                     self._check(message)
@@ -191,6 +193,13 @@ class Reader:
 def _tell_of_outage(error: KafkaError) -> None:
     if error.code() == KafkaError._ALL_BROKERS_DOWN:
         say("no broker can be reached; trying again")
+
+
+def _is_about_groups(message: Any) -> bool:
+    """librdkafka looks for a coordinator though no group is joined; who may read topics alone must
+    not fail for that."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def _belongs(message: Any, span: Span) -> bool:
