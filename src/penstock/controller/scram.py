@@ -6,7 +6,6 @@ changes of one user in one request would have an order, and it has none.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from penstock.controller.decision import ConfigRoom, Context, Decision, Refusal
@@ -15,6 +14,8 @@ from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
 from penstock.protocol.generated.metadata_records import RemoveUserScramCredentialRecord
 from penstock.security.scram_keys import (
@@ -28,10 +29,10 @@ from penstock.security.scram_keys import (
 if TYPE_CHECKING:
     from penstock.protocol.generated.alter_user_scram_credentials import (
         AlterUserScramCredentialsRequest,
-        ScramCredentialDeletion,
-        ScramCredentialUpsertion,
     )
     from penstock.protocol.generated.metadata_records import UserScramCredentialRecord
+
+Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 CHANGES_MAX = 10_000
 """Users whom one request may change."""
@@ -41,6 +42,7 @@ CREDENTIALS_MAX = 100_000
 
 _NONE = Refusal(ErrorCode.NONE)
 _TWICE = Refusal(ErrorCode.DUPLICATE_RESOURCE, "The request alters this user more than once.")
+_MISSING = Refusal(ErrorCode.RESOURCE_NOT_FOUND, "The user has no credential for this mechanism.")
 _TOO_OLD = Refusal(
     ErrorCode.UNSUPPORTED_VERSION,
     f"SCRAM credentials need {METADATA_VERSION} {SCRAM_FROM} or later.",
@@ -54,84 +56,71 @@ _FULL = Refusal(
 
 
 def alter_credentials(context: Context, request: AlterUserScramCredentialsRequest) -> Decision:
-    """AlterUserScramCredentials: the answer names each user once."""
-    times = Counter(each.name for each in request.deletions)
-    times.update(each.name for each in request.upsertions)
-    if len(times) > CHANGES_MAX:
-        return Decision([], _answer(dict.fromkeys(times, _TOO_MANY)))
-    outcomes: dict[str, Refusal] = {name: _TWICE for name, count in times.items() if count > 1}
-    if context.image.features.levels.get(METADATA_VERSION, 0) < SCRAM_FROM:
-        return Decision([], _answer({**dict.fromkeys(times, _TOO_OLD), **outcomes}))
-    records: list[UserScramCredentialRecord | RemoveUserScramCredentialRecord] = []
-    for deletion in request.deletions:
-        if deletion.name in outcomes:
+    """AlterUserScramCredentials: the answer names each user once, with their first problem."""
+    changes: list[Change] = [*request.deletions, *request.upsertions]
+    names = dict.fromkeys(each.name for each in changes)
+    if len(names) > CHANGES_MAX:
+        return Decision([], _answer(dict.fromkeys(names, _TOO_MANY)))
+    judge = Judge(context)
+    accepted: dict[str, Change] = {}
+    refused: dict[str, Refusal] = {}
+    for change in changes:
+        name = change.name
+        if name in refused:
             continue
-        refusal = outcomes[deletion.name] = _cannot_delete(context, deletion) or _NONE
-        if refusal is _NONE:
-            records.append(
-                RemoveUserScramCredentialRecord(name=deletion.name, mechanism=deletion.mechanism)
-            )
-    room = Room(context)
-    for upsertion in request.upsertions:
-        if upsertion.name in outcomes:
-            continue
-        refusal = outcomes[upsertion.name] = _cannot_set(upsertion) or room.take(upsertion) or _NONE
-        if refusal is _NONE:
-            records.append(_record(upsertion))
-    return Decision(records, _answer(outcomes))
+        refusal = _TWICE if accepted.pop(name, None) is not None else judge.refuses(change)
+        if refusal is None:
+            accepted[name] = change
+        else:
+            refused[name] = refusal
+    records = [_record(change) for change in accepted.values()]
+    return Decision(records, _answer({**dict.fromkeys(names, _NONE), **refused}))
 
 
-class Room:
-    """How many more credentials there may be, and how many bytes of them in one batch."""
+class Judge:
+    """Looks at one change after the other, and at how many more there may be."""
 
     def __init__(self, context: Context) -> None:
         self._users = context.image.scram.users
+        self._too_old = context.image.features.levels.get(METADATA_VERSION, 0) < SCRAM_FROM
         self._left = CREDENTIALS_MAX - len(self._users)
         self._bytes = ConfigRoom()
 
-    def take(self, upsertion: ScramCredentialUpsertion) -> Refusal | None:
-        """Why a credential has no room; None if it has, and takes it."""
-        if not self._bytes.take_bytes(len(upsertion.name.encode()) + len(upsertion.salt)):
+    def refuses(self, change: Change) -> Refusal | None:
+        """Why a change cannot be made; None if it can."""
+        if self._too_old:
+            return _TOO_OLD
+        if not change.name:
+            return _unacceptable("The name of the user is empty.")
+        if change.mechanism not in MECHANISMS:
+            text = "There is no such SCRAM mechanism."
+            return Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
+        known = (change.mechanism, change.name) in self._users
+        if isinstance(change, ScramCredentialUpsertion):
+            return _misstated(change) or self._has_no_room(change, known=known)
+        return None if known else _MISSING
+
+    def _has_no_room(self, change: ScramCredentialUpsertion, *, known: bool) -> Refusal | None:
+        if not self._bytes.take_bytes(len(change.name.encode()) + len(change.salt)):
             return _TOO_MANY
-        if (upsertion.mechanism, upsertion.name) not in self._users:
-            if self._left <= 0:
-                return _FULL
-            self._left -= 1
+        if known:
+            return None
+        if self._left <= 0:
+            return _FULL
+        self._left -= 1
         return None
 
 
-def _cannot_delete(context: Context, deletion: ScramCredentialDeletion) -> Refusal | None:
-    refusal = _misnamed(deletion.name, deletion.mechanism)
-    if refusal is not None:
-        return refusal
-    if (deletion.mechanism, deletion.name) not in context.image.scram.users:
-        return Refusal(
-            ErrorCode.RESOURCE_NOT_FOUND, "The user has no credential for this mechanism."
-        )
-    return None
-
-
-def _cannot_set(upsertion: ScramCredentialUpsertion) -> Refusal | None:
-    refusal = _misnamed(upsertion.name, upsertion.mechanism)
-    if refusal is not None:
-        return refusal
-    if upsertion.iterations < ITERATIONS_MIN:
+def _misstated(change: ScramCredentialUpsertion) -> Refusal | None:
+    if change.iterations < ITERATIONS_MIN:
         return _unacceptable(f"Too few iterations: there are at least {ITERATIONS_MIN}.")
-    if upsertion.iterations > ITERATIONS_MAX:
+    if change.iterations > ITERATIONS_MAX:
         return _unacceptable(f"Too many iterations: there are at most {ITERATIONS_MAX}.")
-    if not 0 < len(upsertion.salt) <= SALT_BYTES_MAX:
+    if not 0 < len(change.salt) <= SALT_BYTES_MAX:
         return _unacceptable(f"A salt has 1 to {SALT_BYTES_MAX} bytes.")
-    mechanism = MECHANISMS[upsertion.mechanism]
-    if len(upsertion.salted_password) != mechanism.size:
+    mechanism = MECHANISMS[change.mechanism]
+    if len(change.salted_password) != mechanism.size:
         return _unacceptable(f"A salted password of {mechanism.name} has {mechanism.size} bytes.")
-    return None
-
-
-def _misnamed(user: str, mechanism: int) -> Refusal | None:
-    if not user:
-        return _unacceptable("The name of the user is empty.")
-    if mechanism not in MECHANISMS:
-        return Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "There is no such SCRAM mechanism.")
     return None
 
 
@@ -139,15 +128,14 @@ def _unacceptable(problem: str) -> Refusal:
     return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, problem)
 
 
-def _record(upsertion: ScramCredentialUpsertion) -> UserScramCredentialRecord:
+def _record(change: Change) -> UserScramCredentialRecord | RemoveUserScramCredentialRecord:
     """What the log keeps. The salted password is as good as the password, and stays out of it."""
+    if isinstance(change, ScramCredentialDeletion):
+        return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
     kept = credential(
-        MECHANISMS[upsertion.mechanism],
-        upsertion.salt,
-        upsertion.iterations,
-        upsertion.salted_password,
+        MECHANISMS[change.mechanism], change.salt, change.iterations, change.salted_password
     )
-    return kept.record(upsertion.mechanism, upsertion.name)
+    return kept.record(change.mechanism, change.name)
 
 
 def _answer(outcomes: dict[str, Refusal]) -> AlterUserScramCredentialsResponse:

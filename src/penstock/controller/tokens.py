@@ -35,6 +35,9 @@ TOKENS_OF_ONE_MAX = 1_000
 RENEWERS_MAX = 100
 """Of one token."""
 
+REQUESTER_FROM = 3
+"""The version from which answers tell who asked for a token, besides whose it is."""
+
 TIME_MAX = 2**63 - 1
 
 
@@ -43,15 +46,7 @@ def create_token(context: Context, request: CreateDelegationTokenRequest) -> Dec
     somebody else."""
     requester = context.principal
     owner = owner_of(request, requester)
-    response = CreateDelegationTokenResponse(
-        principal_type=owner.kind,
-        principal_name=owner.name,
-        token_requester_principal_type=requester.kind,
-        token_requester_principal_name=requester.name,
-        issue_timestamp_ms=-1,
-        expiry_timestamp_ms=-1,
-        max_timestamp_ms=-1,
-    )
+    response = without_token(owner, requester, context.version)
     settings = _usable(context)
     if isinstance(settings, ErrorCode):
         response.error_code = settings
@@ -68,6 +63,22 @@ def create_token(context: Context, request: CreateDelegationTokenRequest) -> Dec
     response.expiry_timestamp_ms = token.expires
     response.max_timestamp_ms = token.renewable_until
     return Decision([token.record(token_id)], response)
+
+
+def without_token(
+    owner: Principal, requester: Principal, version: int
+) -> CreateDelegationTokenResponse:
+    """The answer to who asks for a token, before they get one, if they do."""
+    told = requester if version >= REQUESTER_FROM else Principal("", "")
+    return CreateDelegationTokenResponse(
+        principal_type=owner.kind,
+        principal_name=owner.name,
+        token_requester_principal_type=told.kind,
+        token_requester_principal_name=told.name,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+    )
 
 
 def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Principal:

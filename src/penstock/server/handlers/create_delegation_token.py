@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.controller.tokens import owner_of
+from penstock.controller.tokens import owner_of, without_token
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.model.resources import ResourceType
-from penstock.protocol.generated.create_delegation_token import CreateDelegationTokenResponse
 from penstock.server import audit
 from penstock.server.forwarding import forward
 from penstock.server.rights import may
 from penstock.server.token_requests import taken_from
 
 if TYPE_CHECKING:
-    from penstock.protocol.generated.create_delegation_token import CreateDelegationTokenRequest
+    from penstock.protocol.generated.create_delegation_token import (
+        CreateDelegationTokenRequest,
+        CreateDelegationTokenResponse,
+    )
     from penstock.security.principal import Principal
     from penstock.server.broker import Broker
     from penstock.server.call import Call
@@ -51,13 +53,6 @@ async def handle(
 
 
 def _refused(call: Call, owner: Principal, error: ErrorCode) -> CreateDelegationTokenResponse:
-    return CreateDelegationTokenResponse(
-        error_code=error,
-        principal_type=owner.kind,
-        principal_name=owner.name,
-        token_requester_principal_type=call.principal.kind,
-        token_requester_principal_name=call.principal.name,
-        issue_timestamp_ms=-1,
-        expiry_timestamp_ms=-1,
-        max_timestamp_ms=-1,
-    )
+    response = without_token(owner, call.principal, call.version)
+    response.error_code = error
+    return response

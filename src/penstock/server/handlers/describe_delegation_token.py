@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.controller.tokens import REQUESTER_FROM
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.model.resources import ResourceType
@@ -44,7 +45,7 @@ def handle(
         owners = {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
     return DescribeDelegationTokenResponse(
         tokens=[
-            _described(token_id, token, token_hmac(secret, token_id))
+            _described(token_id, token, token_hmac(secret, token_id), call.version)
             for token_id, token in broker.image.delegation_tokens.by_id.items()
             if owners is None or owners & _concerned(token)
             if _shown_to(broker, call, token_id, token)
@@ -64,9 +65,12 @@ def _shown_to(broker: Broker, call: Call, token_id: str, token: DelegationToken)
     ) or may(broker, call, Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner, tells=False)
 
 
-def _described(token_id: str, token: DelegationToken, hmac: bytes) -> DescribedDelegationToken:
+def _described(
+    token_id: str, token: DelegationToken, hmac: bytes, version: int
+) -> DescribedDelegationToken:
     owner_kind, _, owner = token.owner.partition(":")
-    requester_kind, _, requester = token.requester.partition(":")
+    told = token.requester if version >= REQUESTER_FROM else ""
+    requester_kind, _, requester = told.partition(":")
     return DescribedDelegationToken(
         principal_type=owner_kind,
         principal_name=owner,
