@@ -38,6 +38,9 @@ class BrokerLayers(NamedTuple):
     cluster: Mapping[str, str]
     """Dynamic, for every broker."""
 
+    def __repr__(self) -> str:  # names only: some of the values are passwords
+        return f"BrokerLayers(broker={sorted(self.broker)}, cluster={sorted(self.cluster)})"
+
     @property
     def current(self) -> NodeConfig:
         return self.node.overlaid(self.cluster, self.broker)
