@@ -12,8 +12,16 @@ Reader = Callable[[memoryview, int], tuple[Any, int]]
 Writer = Callable[[Any, bytearray, Splices | None], None]
 
 
-SECRETS = frozenset({"auth_bytes", "hmac", "salted_password", "server_key", "stored_key"})
+SECRETS = frozenset(
+    {
+        *("auth_bytes", "hmac", "salted_password", "server_key", "stored_key"),
+        *("request_data", "response_data"),  # of envelopes, which may hold any of the others
+    }
+)
 """Fields that open doors: a message that finds its way into a log shows none of them."""
+
+_SECRET_SETTINGS = ("password", "passphrase", "secret", "jaas", "keystore.key", "keystore.cert")
+"""What the names of settings have in common whose values are secrets."""
 
 
 class Part:
@@ -29,10 +37,18 @@ class Part:
 
     def __repr__(self) -> str:
         fields = ", ".join(
-            f"{it}={'[hidden]' if it in SECRETS else repr(getattr(self, it))}"
+            f"{it}={'[hidden]' if self._hides(it) else repr(getattr(self, it))}"
             for it in self.__slots__
         )
         return f"{type(self).__name__}({fields})"
+
+    def _hides(self, field: str) -> bool:
+        if field in SECRETS:
+            return True
+        if field not in ("value", "default_value"):
+            return False
+        name = str(getattr(self, "name", ""))
+        return any(each in name for each in _SECRET_SETTINGS)
 
 
 class Message(Part):
