@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from typing import TYPE_CHECKING
 
+from penstock.app.admission import Admissions, bounds_of, listener_bounds
 from penstock.app.problems import CannotStart
+from penstock.metadata.configs import BROKER
+from penstock.model.config.layers import BrokerLayers
 from penstock.net.buffers import BufferPool
 from penstock.net.listener import Limits, Listener
 from penstock.server.apis import CONTROLLER_HANDLERS, HANDLERS
 from penstock.server.dispatch import Dispatcher
+from penstock.server.topic_configs import EVERY_BROKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.app.security import Security
+    from penstock.metadata.delta import MetadataDelta
+    from penstock.metadata.image import MetadataImage
     from penstock.model.config.endpoints import Listener as ListenerConfig
     from penstock.model.config.node import NodeConfig
     from penstock.server.broker import Broker
+
+log = logging.getLogger("penstock.app")
 
 RECEIVE_BYTES_MAX = 512 * 1024 * 1024
 """Memory for requests that have not arrived whole, unless queued.max.request.bytes says less."""
@@ -30,6 +39,7 @@ class Listeners:
         self._config = config
         self._security = security
         self._all: list[Listener] = []
+        self._admissions = Admissions(config)
 
     def __iter__(self) -> Iterator[Listener]:
         return iter(self._all)
@@ -51,7 +61,8 @@ class Listeners:
         pool = BufferPool(wanted if wanted > 0 else RECEIVE_BYTES_MAX)
         for spec in config.listeners:
             tls = self._security.tls(spec)
-            listener = Listener(spec.name, pool, self._limits(spec), tls)
+            admission = self._admissions.of(spec.name)
+            listener = Listener(spec.name, pool, self._limits(spec), tls, admission)
             try:
                 listener.bind(spec.host, spec.port)
             except OSError as problem:
@@ -69,9 +80,12 @@ class Listeners:
             assert isinstance(value, int)
             return value
 
+        connections_max, per_second_max = listener_bounds(config, spec.name)
         return Limits(
             frame_bytes_max=integer("socket.request.max.bytes"),
-            connections_max=integer("max.connections"),
+            stranger_frame_bytes_max=integer("sasl.server.max.receive.size"),
+            connections_max=connections_max,
+            per_second_max=per_second_max,
             idle_ms_max=integer("connections.max.idle.ms"),
             backlog=integer("socket.listen.backlog.size"),
             # Kafka's default of 100 KB holds a connection below what one read could bring. Left
@@ -82,11 +96,30 @@ class Listeners:
 
     def answer_with(self, broker: Broker) -> None:
         """Who answers; to be said before any is started."""
+        broker.quotas.on_addresses = self._admissions.for_clients.grant_rates
         entrances = {spec.name: self._security.entrance(spec) for spec in self._config.listeners}
         for listener in self.for_clients:
             listener.service = Dispatcher(broker, HANDLERS, entrances[listener.name])
         for listener in self.for_the_quorum:
             listener.service = Dispatcher(broker, CONTROLLER_HANDLERS, entrances[listener.name])
+
+    def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Some bounds can be altered while the node runs."""
+        if delta.configs is None:
+            return
+        if all(kind != BROKER for kind, _ in {*delta.configs.changed, *delta.configs.removed}):
+            return
+        own = image.configs.of(BROKER, str(self._config.node_id))
+        layers = BrokerLayers(self._config, own, image.configs.of(BROKER, EVERY_BROKER))
+        config = layers.current
+        try:
+            bounds = bounds_of(config, looks_up=False)
+        except CannotStart as problem:
+            log.warning("bounds on connections stay as they are: %s", problem)
+            return
+        for listener in self._all:
+            listener.admission.bounds = bounds
+            listener.admission.adjust(listener.name, *listener_bounds(config, listener.name))
 
     def with_ports(self, listeners: Iterable[ListenerConfig]) -> list[ListenerConfig]:
         """Listeners with the names and ports that were really taken."""

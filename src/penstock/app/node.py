@@ -227,6 +227,7 @@ class Node:
         store.on_offline = self._on_offline
         store.gives_way = broker.gives_way
         quorum.controller.subscribe(broker.on_image)
+        quorum.controller.subscribe(self._listeners.on_image)
         self._listeners.answer_with(broker)
         return broker
 

@@ -68,6 +68,13 @@ class Admission:
         """A listener takes part, with bounds of its own."""
         self._places[listener] = _Place(connections_max, per_second_max, self._new_rate())
 
+    def adjust(self, listener: str, connections_max: int, per_second_max: float) -> None:
+        """Other bounds for a listener, from now on."""
+        place = self._places[listener]
+        place.connections_max = connections_max
+        place.per_second_max = per_second_max
+        self._tell_of_room()
+
     def grant_rates(self, rates: Mapping[str | None, float]) -> None:
         """New connections a second, by address; None is for all others."""
         self._rates_max = rates
@@ -147,8 +154,11 @@ class Admission:
         if not self._by_address[address]:
             del self._by_address[address]
         if was_full:
-            for tell in self.on_room:
-                tell()
+            self._tell_of_room()
+
+    def _tell_of_room(self) -> None:
+        for tell in self.on_room:
+            tell()
 
     # -- rates ----------------------------------------------------------------------------------
 

@@ -8,16 +8,18 @@ slice of the service's file between two bytes strings, `b` a large reply, `m` ec
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from penstock.net.admission import Admission
 from penstock.net.buffers import BufferPool
 from penstock.net.connection import CloseConnection, Connection, Reply
 from penstock.net.listener import Limits, Listener
+from penstock.net.tls import ServerTls
 from penstock.platform.disk import Disk, File
 
 LARGE_BYTES = 4_000_000
@@ -83,6 +85,36 @@ class ScriptedService:
     def release(self, body: bytes) -> None:
         """Answer a request that waits, with its own bytes."""
         self.waiting.pop(body).set_result(bytearray(frame(body)))
+
+
+class GuardedGate:
+    """Lets nobody pass before the service has heard an `l`."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self.on_entry: Callable[[], None] | None = None
+
+    def passes(self, _: float) -> bool:
+        return self.open
+
+    def let_in(self) -> None:
+        self.open = True
+        assert self.on_entry is not None
+        self.on_entry()
+
+
+class GuardedService(ScriptedService):
+    """Asks who is there: `l` logs in."""
+
+    def gate(self, _: Connection) -> GuardedGate:  # type: ignore[override]
+        return GuardedGate()
+
+    def serve(
+        self, connection: Connection, view: memoryview
+    ) -> Reply | asyncio.Future[Reply | None] | None:
+        if bytes(view[:1]) == b"l":
+            connection.gate.let_in()
+        return super().serve(connection, view)
 
 
 class SlowService(ScriptedService):
@@ -169,8 +201,9 @@ class Running:
         self.service = service
         self._clients: list[Client] = []
 
-    async def client(self) -> Client:
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.listener.port))
+    async def client(self, tls: ssl.SSLContext | None = None) -> Client:
+        made = await asyncio.open_connection("127.0.0.1", self.listener.port, ssl=tls)
+        client = Client(*made)
         self._clients.append(client)
         return client
 
@@ -185,10 +218,11 @@ async def running(
     service: ScriptedService | None = None,
     memory_max: int = 1 << 30,
     admission: Admission | None = None,
+    tls: ServerTls | None = None,
 ) -> AsyncIterator[Running]:
     service = service or ScriptedService()
     limits = limits or Limits()
-    listener = Listener("PLAINTEXT", BufferPool(memory_max), limits, admission=admission)
+    listener = Listener("PLAINTEXT", BufferPool(memory_max), limits, tls, admission)
     listener.service = service
     listener.bind("127.0.0.1", 0)
     await listener.start()
