@@ -158,7 +158,7 @@ async def several_nodes(
             HOST,
             ports[number],
             {
-                **settings_of(number, BOTH, ports[number], controller_ports[number]),
+                **settings_of(number, BOTH, ports[number], controller_ports[number], "PLAINTEXT"),
                 **quorum_settings(controller_ports, dynamic=False),
                 **replication_settings(count),
                 "controlled.shutdown.enable": "false",  # all stop at once
