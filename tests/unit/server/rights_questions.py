@@ -56,7 +56,12 @@ def topic_id(ids: Ids, name: str) -> bytes:
 # -- records --------------------------------------------------------------------------------------
 
 
-def producing(transactional_id: str | None = None, acks: int = -1, **options: Any) -> Make:
+def producing(
+    transactional_id: str | None = None,
+    acks: int = -1,
+    names: tuple[str, ...] = TOPICS,
+    **options: Any,
+) -> Make:
     def make(version: int, ids: Ids) -> Message:
         return produce.ProduceRequest(
             transactional_id=transactional_id,
@@ -74,7 +79,7 @@ def producing(transactional_id: str | None = None, acks: int = -1, **options: An
                         for index in (0, 1)
                     ],
                 )
-                for name in TOPICS
+                for name in names
             ],
         )
 

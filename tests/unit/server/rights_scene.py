@@ -14,11 +14,12 @@ from typing import Any
 
 from penstock.app.node import Node
 from penstock.app.security import STANDARD_AUTHORIZER
-from penstock.metadata.acls import Acl, AclsImage
+from penstock.metadata.acls import Acl
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.model.resources import CLUSTER_NAME, PatternType, Permission, ResourceType
-from penstock.protocol.message import Message
+from penstock.protocol.generated import create_acls, delete_acls
+from penstock.protocol.message import Message, Part
 from tests.unit.server.asking import Asker, asking, port_of, running_node
 
 ME = "User:ANONYMOUS"
@@ -31,6 +32,13 @@ TRANSACTIONS = ("t-mine", "t-seen", "t-theirs")
 AUTHORIZED = {"authorizer.class.name": STANDARD_AUTHORIZER}
 OPEN_UNTIL_SAID = {**AUTHORIZED, "allow.everyone.if.no.acl.found": "true"}
 """Everybody may do everything to what no entry is about."""
+
+_SMALL = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""Coordinators of one shard begin at once."""
 
 Make = Callable[[int, Mapping[str, bytes]], Message]
 """A request in a version, with the ids of the topics on the node that gets it."""
@@ -92,6 +100,40 @@ FEW = [
 ]
 
 
+def creation(entries: Iterable[Acl]) -> create_acls.CreateAclsRequest:
+    return create_acls.CreateAclsRequest(
+        creations=[
+            create_acls.AclCreation(
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                resource_pattern_type=each.pattern_type,
+                principal=each.principal,
+                host=each.host,
+                operation=each.operation,
+                permission_type=each.permission,
+            )
+            for each in entries
+        ]
+    )
+
+
+def deletion(entries: Iterable[Acl]) -> delete_acls.DeleteAclsRequest:
+    return delete_acls.DeleteAclsRequest(
+        filters=[
+            delete_acls.DeleteAclsFilter(
+                resource_type_filter=each.resource_type,
+                resource_name_filter=each.resource_name,
+                pattern_type_filter=each.pattern_type,
+                principal_filter=each.principal,
+                host_filter=each.host,
+                operation=each.operation,
+                permission_type=each.permission,
+            )
+            for each in entries
+        ]
+    )
+
+
 # -- a node ---------------------------------------------------------------------------------------
 
 
@@ -103,14 +145,18 @@ class Guarded:
         self.broker = node.broker
         self.asker = asker
         self.ids: dict[str, bytes] = {}
-        self.may(EVERYTHING)
 
-    def may(self, *rules: list[Acl]) -> None:
+    async def may(self, *rules: list[Acl]) -> None:
         """From now on these entries count, and no others."""
-        assert self.broker.authorizer is not None
-        entries = [entry for rule in rules for entry in rule]
-        by_id = {number.to_bytes(16, "big"): entry for number, entry in enumerate(entries)}
-        self.broker.authorizer.on_image(AclsImage(by_id))
+        wanted = {entry for rule in rules for entry in rule}
+        standing = set(self.broker.image.acls.by_id.values())
+        await self._change(creation(wanted - standing))
+        await self._change(deletion(standing - wanted))
+        await until(lambda: set(self.broker.image.acls.by_id.values()) == wanted)
+
+    async def _change(self, request: Any) -> None:
+        """Ask the controller itself: who has no rights could not give themselves any."""
+        await self.broker.controller.handle(request.API_KEY, request, version=3)
 
     async def create(self, *names: str, partitions: int = 2) -> None:
         for name in names:
@@ -126,25 +172,37 @@ async def guarded_node(
     directory: Path, overrides: Mapping[str, str] | None = None
 ) -> AsyncIterator[Guarded]:
     """A node on which everything is allowed, until the test says otherwise."""
-    config = {**AUTHORIZED, **(overrides or {})}
+    config = {**AUTHORIZED, **_SMALL, **(overrides or {})}
     async with running_node(directory, config) as node, asking(port_of(node)) as asker:
-        yield Guarded(node, asker)
+        guarded = Guarded(node, asker)
+        await guarded.may(EVERYTHING)
+        yield guarded
 
 
 # -- what answers say -----------------------------------------------------------------------------
 
 
-def errors(answer: Any, *path: str) -> dict[Any, str]:
-    """The errors of an answer by name: `path` leads through its lists to the name."""
-    *lists, name = path
-    items = [answer]
-    for each in lists:
-        items = [item for holder in items for item in getattr(holder, each)]
-    return {getattr(item, name): error_name(item) for item in items}
+def errors(answer: Any, items: str, name: str = "name") -> dict[Any, str]:
+    """The errors that an answer tells of the items of a list, by name; more than one in a row."""
+    return {getattr(item, name): " ".join(sorted(_errors(item))) for item in getattr(answer, items)}
 
 
-def error_name(item: Any) -> str:
-    return ErrorCode(item.error_code).name
+def _errors(item: Any) -> set[str]:
+    found: set[str] = set()
+    for field in item.__slots__:
+        value = getattr(item, field)
+        if field.endswith("error_code"):
+            found.add(ErrorCode(value).name)
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, Part):
+                    found |= _errors(each)
+    return found
+
+
+def error_of(answer: Any) -> str:
+    """The error that stands for the whole answer."""
+    return ErrorCode(answer.error_code).name
 
 
 async def until(true: Callable[[], bool], seconds_max: float = 10.0) -> None:

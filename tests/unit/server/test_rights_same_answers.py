@@ -17,7 +17,6 @@ import pytest
 
 from penstock.model.operations import Operation
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.generated import create_acls
 from penstock.protocol.registry import API
 from tests.oracle.nodes import ApacheNode
 from tests.unit.server import rights_questions as q
@@ -29,6 +28,7 @@ from tests.unit.server.rights_scene import (
     OPEN_UNTIL_SAID,
     TRANSACTIONS,
     Make,
+    creation,
     group,
     transaction,
 )
@@ -37,7 +37,12 @@ from tests.unit.server.test_same_answers import _led, differences
 
 pytestmark = pytest.mark.java
 
-BATCHED = {"producer_id": 4711, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+BATCHED: dict[str, Any] = {
+    "producer_id": 4711,
+    "producer_epoch": 0,
+    "base_sequence": 0,
+    "transactional": True,
+}
 SHARE = "g:AAAAAAAAAAAAAAAAAAAAAA:0"
 
 RULES = [
@@ -173,21 +178,7 @@ async def _introduced(asker: Asker, name: str) -> tuple[int, int]:
 
 async def _write(asker: Asker) -> None:
     """The entries, all at once; then wait until they count."""
-    request = create_acls.CreateAclsRequest(
-        creations=[
-            create_acls.AclCreation(
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-                resource_pattern_type=each.pattern_type,
-                principal=each.principal,
-                host=each.host,
-                operation=each.operation,
-                permission_type=each.permission,
-            )
-            for each in RULES
-        ]
-    )
-    answer = await asker.ask(request, 3)
+    answer = await asker.ask(creation(RULES), 3)
     assert not any(each.error_code for each in answer.results), answer
     for _ in range(200):
         found = await asker.ask(q.finding(0, "g-theirs")(4, {}), 4)
