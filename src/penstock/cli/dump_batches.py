@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.cli.dump_rows import Dump, Fault, Row, time_text
-from penstock.protocol.message import Part
+from penstock.protocol.message import SECRETS, Part
 from penstock.protocol.primitives import ProtocolError
 from penstock.records.batch import HEAD_SIZE, MAGIC, BatchHead, crc_of, read_head
 from penstock.records.compression import CODEC_NAMES
@@ -250,7 +250,10 @@ def _plain(data: bytes | memoryview | None) -> str | None:
 
 def _fields(value: object) -> object:
     if isinstance(value, Part):
-        return {name: _fields(getattr(value, name)) for name in value.__slots__}
+        return {
+            name: "[hidden]" if name in SECRETS else _fields(getattr(value, name))
+            for name in value.__slots__
+        }
     if isinstance(value, list):
         return [_fields(one) for one in value]
     if isinstance(value, bytes | memoryview) and len(value) == 16:

@@ -195,6 +195,19 @@ def test_metadata_records_are_decoded(tmp_path: Path, capsys: pytest.CaptureFixt
     assert record["value"] == {"name": "orders", "topic_id": "A" * 22}
 
 
+def test_what_opens_doors_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from penstock.protocol.generated.metadata_records import UserScramCredentialRecord
+    from penstock.protocol.record_frames import write_frame
+
+    user = UserScramCredentialRecord(name="ann", stored_key=b"key-1", server_key=b"key-2")
+    builder = BatchBuilder()
+    builder.append(None, write_frame(user, 0), TIME)
+    (tmp_path / "bootstrap.checkpoint").write_bytes(bytes(builder.build()))
+    (record,) = rows(capsys, str(tmp_path), "--deep")
+    assert record["value"]["name"] == "ann"
+    assert record["value"]["stored_key"] == record["value"]["server_key"] == "[hidden]"
+
+
 def test_what_is_no_file_of_a_log_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
