@@ -64,7 +64,7 @@ def members(
     cluster_id, voters = _found(count, data)
     ports, voter_ports, inner_ports = _ports(count, voters, port, inner=secured is not None)
     quorum = ",".join(f"{node}@localhost:{voter_ports[node]}" for node in sorted(voter_ports))
-    credentials = () if secured is None else secured.credentials()
+    credentials = [] if secured is None else secured.credentials()
     made = []
     for node in range(1, count + 1):
         directory = os.path.join(data, f"broker.{node}")

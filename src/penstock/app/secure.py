@@ -150,13 +150,20 @@ class Secured:
         }
 
     def credentials(self) -> list[UserScramCredentialRecord]:
-        """What the metadata of a new cluster begins with: the admin, and nobody else."""
+        """What the metadata of a new cluster begins with: the admin, and nobody else.
+
+        Nobody at all where the admin's first password was taken away: later brokers hear of users
+        from those that are there.
+        """
+        password = self._password()
+        if password is None:
+            return []
         from penstock.protocol.generated.metadata_records import UserScramCredentialRecord
         from penstock.security import scram_keys
 
         mechanism, iterations = scram_keys.BY_NAME[MECHANISM], scram_keys.ITERATIONS_MIN
         salt = SystemChance().token_bytes(scram_keys.SALT_BYTES)
-        salted = scram_keys.salted(mechanism, self._password() or "", salt, iterations)
+        salted = scram_keys.salted(mechanism, password, salt, iterations)
         kept = scram_keys.credential(mechanism, salt, iterations, salted)
         return [
             UserScramCredentialRecord(
@@ -174,8 +181,12 @@ class Secured:
         disk, chance = Disk(), SystemChance()
         if read_meta(disk, config.metadata_log_dir) is not None:
             return
-        cluster_id = uuid_text(chance.uuid())
-        identity = Identity(cluster_id, config.node_id, credentials=self.credentials())
+        credentials = self.credentials()
+        if not credentials:
+            raise CannotSecure(
+                f"{self.files.password} is missing, so nobody could log in: give another --data"
+            )
+        identity = Identity(uuid_text(chance.uuid()), config.node_id, credentials=credentials)
         formatter = Formatter(disk, config.log_dirs, config.metadata_log_dir)
         for directory in formatter.unformatted(identity):
             formatter.format(directory, identity, SystemClock().now(), chance)
@@ -205,8 +216,11 @@ class Secured:
         if password is not None:
             write_private(self.files.properties, self._properties(address, password))
         shown = password if with_secrets and self.is_new else None
+        files = self.files
+        width = max(map(len, (files.authority, files.properties, files.password)))
         return _TOLD.format(
-            **self.files._asdict(),
+            **files._asdict(),
+            width=width,
             address=address,
             protocol=PROTOCOL,
             mechanism=MECHANISM,
@@ -249,9 +263,9 @@ def _indented(text: str) -> str:
 _TOLD = """\
 Only who proves who they are gets in, and only {user} may do anything, until you give rights.
 
-  {authority}   clients trust this authority
-  {properties}   the admin's client settings
-  {password}   and the password alone
+  {authority:{width}}  the authority that clients trust
+  {properties:{width}}  client settings of {user}, in Kafka's words
+  {password:{width}}  and the password alone
 
 Kafka's tools and Java's clients (--command-config {properties}):
 
