@@ -222,6 +222,7 @@ class Node:
         broker.authorizer = self._security.authorizer
         if broker.authorizer is not None:
             broker.authorizer.loaded = lambda: quorum.controller.raft.high_watermark >= 0
+        self._security.know_early(quorum.controller.raft)
         broker.local_controller = quorum.controller
         broker.quorum = quorum.service
         store.on_offline = self._on_offline

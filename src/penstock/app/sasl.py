@@ -16,6 +16,9 @@ from penstock.security.scram_keys import BY_NAME, SALT_BYTES
 from penstock.server.login import Desk, SaslEntrance, Toll
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.metadata.scram import ScramImage
     from penstock.model.config.node import NodeConfig
     from penstock.platform.chance import Chance
     from penstock.platform.workers import Workers
@@ -35,6 +38,7 @@ class Sasl:
         self._config = config
         self._desks: dict[str, Desk] = {}
         self._own: dict[str, OwnLogin] = {}
+        self._early: Callable[[], ScramImage | None] = lambda: None
 
     def open(self, workers: Workers, chance: Chance) -> None:
         """Read what configuration says; CannotStart if it makes no sense."""
@@ -46,6 +50,10 @@ class Sasl:
         for name in (config.inter_broker_listener_name, *config.controller_listener_names):
             if config.security_protocols.get(name, "").startswith("SASL_"):
                 self._open_own(name, workers, chance)
+
+    def know_early(self, users: Callable[[], ScramImage | None]) -> None:
+        """Whom to believe as long as `users` answers with somebody, instead of the metadata."""
+        self._early = users
 
     def entrance(self, listener: str, authorizer: Authorizer | None) -> SaslEntrance:
         """What a listener asks of those who come in."""
@@ -75,6 +83,7 @@ class Sasl:
             toll,
             reauth,
             keys[0].refresh if keys else None,
+            lambda: self._early(),
         )
 
     def _mechanism(self, listener: str, name: str, chance: Chance, keys: list[Keys]) -> Mechanism:

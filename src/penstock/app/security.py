@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.platform.chance import Chance
     from penstock.platform.clock import Clock
     from penstock.platform.workers import Workers
+    from penstock.raft.driver import RaftDriver
     from penstock.security.principal_rules import PrincipalRules
     from penstock.server.gate import Entrance
 
@@ -55,6 +56,13 @@ class Security:
 
             self._sasl = Sasl(self._config)
             self._sasl.open(workers, chance)
+
+    def know_early(self, raft: RaftDriver) -> None:
+        """Believe, before there is a leader, whom this node's own log knows."""
+        if self._sasl is not None and self._config.is_controller:
+            from penstock.app.early_credentials import early_credentials
+
+            self._sasl.know_early(early_credentials(raft, self._config.metadata_log_dir))
 
     def start(self, workers: Workers, clock: Clock) -> None:
         """Notice when keys change."""

@@ -22,8 +22,7 @@ from penstock.security.tokens import expired, token_hmac
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.metadata.delegation_tokens import DelegationToken
-    from penstock.metadata.image import MetadataImage
+    from penstock.metadata.delegation_tokens import DelegationToken, DelegationTokensImage
     from penstock.metadata.scram import ScramImage
     from penstock.security.scram_keys import Mechanism as ScramKind
 
@@ -88,17 +87,18 @@ class Vault:
 
 
 class Accounts:
-    """What an image of the metadata says of users and tokens."""
+    """What the metadata says of users and tokens."""
 
-    __slots__ = ("_image", "_vault")
+    __slots__ = ("_tokens", "_users", "_vault")
 
-    def __init__(self, vault: Vault, image: MetadataImage) -> None:
+    def __init__(self, vault: Vault, users: ScramImage, tokens: DelegationTokensImage) -> None:
         self._vault = vault
-        self._image = image
+        self._users = users
+        self._tokens = tokens
 
     def of_user(self, kind: ScramKind, user: str) -> Account:
         """The account of a user for one mechanism; a decoy if there is none."""
-        users = self._image.scram
+        users = self._users
         found = users.users.get((kind.number, user))
         if found is None:
             return Account(self._vault.decoy(kind, user, users), None, "unknown user")
@@ -108,7 +108,7 @@ class Accounts:
 
     def for_password(self, user: str) -> tuple[ScramKind, Account]:
         """The account that a password in clear is checked against, whatever its mechanism."""
-        users = self._image.scram.users
+        users = self._users.users
         number = SHA_256 if (SHA_256, user) in users and (SHA_512, user) not in users else SHA_512
         kind = MECHANISMS[number]
         return kind, self.of_user(kind, user)
@@ -118,7 +118,7 @@ class Accounts:
     ) -> Outcome:
         """Go on with the account of a delegation token, if need be after the work of making it."""
         vault = self._vault
-        token = self._image.delegation_tokens.by_id.get(token_id)
+        token = self._tokens.by_id.get(token_id)
         reason = _why_not(token, vault, now)
         known = vault.of_token(kind, token_id)
         if known is not None:

@@ -28,6 +28,7 @@ from penstock.server.gate import Gate
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from penstock.metadata.scram import ScramImage
     from penstock.net.connection import Connection
     from penstock.platform.workers import Workers
     from penstock.security.authorizer import Authorizer
@@ -94,22 +95,28 @@ class Desk:
         toll: Toll,
         reauth_ms: Mapping[str, int],
         refresh: Callable[[Workers, bool], Awaitable[None]] | None = None,
+        early: Callable[[], ScramImage | None] = lambda: None,
     ) -> None:
         """`token_secret` is delegation.token.secret.key, None where no delegation tokens are taken;
         `reauth_ms` says for how long a proof holds by mechanism, 0 for ever; `refresh` asks for
-        the keys of those who sign tokens."""
+        the keys of those who sign tokens; `early` tells of users while the metadata cannot be
+        asked."""
         self.mechanisms = {each.name: each for each in mechanisms}
         self.toll = toll
         self.reauth_ms = reauth_ms
         self.refresh = refresh
         self._token_secret = token_secret
+        self._early = early
         self._vault: Vault | None = None
 
     def accounts(self, broker: Broker) -> Accounts:
         """Who may log in, as of now."""
         if self._vault is None:
             self._vault = Vault(self._token_secret, broker.cluster_id)
-        return Accounts(self._vault, broker.image)
+        early, image = self._early(), broker.image
+        return Accounts(
+            self._vault, image.scram if early is None else early, image.delegation_tokens
+        )
 
 
 class SaslEntrance:

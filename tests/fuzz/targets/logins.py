@@ -51,7 +51,7 @@ def _accounts() -> Accounts:
     }
     tokens = SimpleNamespace(by_id={})
     image: Any = SimpleNamespace(scram=ScramImage(users), delegation_tokens=tokens)
-    return Accounts(Vault("canary-secret", "cluster"), image)
+    return Accounts(Vault("canary-secret", "cluster"), image.scram, image.delegation_tokens)
 
 
 # -- the server's side ----------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.metadata.delegation_tokens import DelegationToken, DelegationTokensImage
-from penstock.metadata.image import MetadataImage
 from penstock.metadata.scram import ScramCredential, ScramImage
 from penstock.model.ids import Millis
 from penstock.security.accounts import Accounts, Vault
@@ -32,8 +31,8 @@ def accounts(
 ) -> Accounts:
     """Users by mechanism and name."""
     known = {(BY_NAME[kind].number, name): it for (kind, name), it in (users or {}).items()}
-    image = MetadataImage(scram=ScramImage(known), delegation_tokens=DelegationTokensImage(tokens))
-    return Accounts(Vault(secret, "a cluster"), image)
+    held = DelegationTokensImage(tokens)
+    return Accounts(Vault(secret, "a cluster"), ScramImage(known), held)
 
 
 def token(owner: str = "User:alice", ends: int = NOW + 60_000) -> DelegationToken:
