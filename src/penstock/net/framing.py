@@ -14,6 +14,8 @@ from typing import Final
 from penstock.net.buffers import BORROWED_BYTES_MIN, SHARED_BYTES, BufferPool
 
 _LENGTH: Final = struct.Struct(">i")
+_TLS_GREETING: Final = 0x1603
+"""How a client of TLS begins: as the start of a length, some 370 MB."""
 
 
 BUSY_BYTES: Final = 32 * 1024
@@ -34,6 +36,8 @@ def frame_length(view: memoryview, at: int, bytes_max: int) -> int:
     if length < 0:
         raise FrameError(f"a frame of {length} bytes was announced; a length cannot be negative")
     if length > bytes_max:
+        if length >> 16 == _TLS_GREETING:
+            raise FrameError("it speaks TLS, and this listener does not: see security.protocol")
         raise FrameError(
             f"a frame of {length} bytes was announced; at most {bytes_max} are taken "
             "(socket.request.max.bytes)"

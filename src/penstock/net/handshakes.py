@@ -69,7 +69,7 @@ class Handshakes:
         return self._make_connection()
 
     def failed(self, client: Encrypted, reason: str) -> None:
-        """A client could not be let in."""
+        """A client could not be let in, or broke TLS's rules later."""
         self.forget(client)
         self._tls.failed(client.host, reason)
 

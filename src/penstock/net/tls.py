@@ -9,15 +9,12 @@ that is idle; and lets a client that has finished asking still hear its answers.
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
     from penstock.net.handshakes import Handshakes
-
-log = logging.getLogger("penstock.net")
 
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
 """How OpenSSL says that the first bytes were no greeting of TLS."""
@@ -30,7 +27,7 @@ class ServerTls(Protocol):
         """The keys and the trust of now."""
 
     def failed(self, host: str, reason: str) -> None:
-        """Somebody at `host` was not let in."""
+        """Somebody at `host` was not let in, or broke TLS's rules later."""
 
 
 class Encrypted(asyncio.BufferedProtocol):
@@ -40,6 +37,7 @@ class Encrypted(asyncio.BufferedProtocol):
         "_closing",
         "_connection",
         "_ended",
+        "_farewell",
         "_handshakes",
         "_incoming",
         "_outgoing",
@@ -59,7 +57,8 @@ class Encrypted(asyncio.BufferedProtocol):
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._reading = True
-        self._ended = False  # whether the client has said that it sends no more
+        self._farewell = False  # whether TLS was told that no more comes
+        self._ended = False  # whether the connection was told so
         self._closing = False
 
     # -- the socket's side: asyncio calls ---------------------------------------------------
@@ -135,14 +134,12 @@ class Encrypted(asyncio.BufferedProtocol):
                 filled, complete = self._fill(connection.get_buffer(-1))
                 if filled:
                     connection.buffer_updated(filled)
-                elif complete:
-                    self._end()  # TLS's farewell
-                    break
+            if self._farewell and self._reading and not self._closing:
+                self._end()
             self._flush()  # some of what arrives is for TLS alone, and answered by it
         except ssl.SSLError as problem:
-            log.info("closing %s: %s", self.host, reason_of(problem))
             self._flush()
-            self.abort()
+            self._break_off(problem)
 
     def _fill(self, room: memoryview) -> tuple[int, bool]:
         """Decrypt into the room. How much there was, and whether it ended with a whole record."""
@@ -153,12 +150,14 @@ class Encrypted(asyncio.BufferedProtocol):
             while filled < size and (incoming.pending or pending()):
                 count: int = read(size - filled, room[filled:])  # type: ignore[assignment]
                 if not count:
-                    break
+                    self._farewell = True
+                    return filled, False
                 filled += count
         except ssl.SSLWantReadError:
             return filled, False
         except ssl.SSLZeroReturnError:
-            pass
+            self._farewell = True
+            return filled, False
         return filled, True
 
     def _waiting(self) -> int:
@@ -176,17 +175,20 @@ class Encrypted(asyncio.BufferedProtocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt and send; the whole of it is taken."""
-        if self._closing:
+        if self._closing or not data:
             return
         try:
             sent = self._tls.write(data)
             while sent < len(data):
                 sent += self._tls.write(memoryview(data)[sent:])
         except ssl.SSLError as problem:
-            log.info("closing %s: %s", self.host, reason_of(problem))
-            self.abort()
+            self._break_off(problem)
             return
         self._flush()
+
+    def _break_off(self, problem: ssl.SSLError) -> None:
+        self._handshakes.failed(self, reason_of(problem))
+        self.abort()
 
     def _flush(self) -> None:
         if self._outgoing.pending:
@@ -209,7 +211,7 @@ class Encrypted(asyncio.BufferedProtocol):
         """Go on: with what has arrived, and then with the socket."""
         self._reading = True
         self._socket.resume_reading()
-        if self._waiting():
+        if self._farewell or self._waiting():
             self._handshakes.loop.call_soon(self._read)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
