@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.oracle.nodes import Node
+from tests.oracle.nodes import Node, format_penstock
 from tests.oracle.tools import ToolResult, Tools
 
 pytestmark = pytest.mark.java
@@ -190,6 +190,31 @@ def test_users_come_log_in_and_go(shell: Shell, topic: str, mechanism: str) -> N
     assert user not in shell.config("--describe", "--entity-type", "users")
     gone = shell.attempt(CONFIG, "--alter", *who, "--delete-config", mechanism)
     assert gone.status != 0 or "ResourceNotFoundException" in gone.out + gone.err
+
+
+@pytest.mark.penstock_only
+def test_the_first_user_is_there_before_anybody_could_add_one(
+    make_node: Callable[..., Node], tools: Tools, tmp_path: Path
+) -> None:
+    node = make_node("first")
+    guard(node)
+    node.config |= {"super.users": "User:first"}
+    node.directory.mkdir()
+    node.write_properties()
+    word = "SCRAM-SHA-512=[name=first,password=hunter2]"
+    format_penstock(node.properties_path, node.cluster_id, "--add-scram", word)
+    node.start()
+    clients = tmp_path / "clients"
+    clients.mkdir()
+    shell = Shell(tools, node, clients)
+    first = shell.scram("first", "hunter2", "SCRAM-SHA-512")
+    shell("AclCommand", "--list", who=first)
+    shell(CONFIG, "--alter", "--entity-type", "users", "--entity-name", "second",
+          "--add-config", "SCRAM-SHA-256=[password=pencil]", who=first)  # fmt: skip
+    assert client(shell, "SCRAM-SHA-256", "second", "pencil").list_topics(timeout=10).brokers
+    for place in [node.directory / "output.log", *node.data.rglob("*")]:
+        if place.is_file():
+            assert b"hunter2" not in place.read_bytes(), place
 
 
 def test_a_user_sees_what_acls_give_and_no_more(shell: Shell, topic: str) -> None:
