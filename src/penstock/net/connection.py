@@ -156,10 +156,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._outbox.congested = True
+        self._listener.owe(self, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         self.last_active = self._listener.loop.time()
         self._outbox.congested = False
+        self._listener.pool.unsent.settle(self)
         self._outbox.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -171,6 +173,7 @@ class Connection(asyncio.BufferedProtocol):
                 slot.future.cancel()
         self._slots.clear()
         self._outbox.forget()
+        self._listener.pool.unsent.settle(self)
         self._listener.forget(self)
         if self.on_lost is not None:
             self.on_lost()

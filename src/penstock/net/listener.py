@@ -166,6 +166,18 @@ class Listener:
                 largest or max(self.connections, key=lambda each: each.held_bytes)
             )
 
+    def owe(self, connection: Connection, size: int) -> None:
+        """A client does not take its reply. Close whoever owes most when all owe too much."""
+        debtor = self.pool.unsent.owe(connection, size)
+        if debtor is not None:
+            self.complaints.tell(
+                logging.WARNING,
+                "closing a connection: %d bytes of replies wait for clients that do not read them",
+                self.pool.unsent.bytes,
+            )
+            # Not now: this may be the very connection that is being written to.
+            self.loop.call_soon(debtor.abort)
+
     def _close_for_memory(self, largest: Connection | None) -> None:
         if largest is None:
             return

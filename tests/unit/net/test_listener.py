@@ -272,3 +272,36 @@ def test_an_empty_host_means_both_families_and_plain_addresses(run: Run) -> None
         await listener.stop(0)
 
     run(scenario())
+
+
+def test_replies_that_nobody_takes_are_bounded_for_all_clients_together(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            node.listener.pool.unsent.bytes_max = 1_000_000
+            deaf = [await node.client() for _ in range(4)]
+            for client in deaf:
+                client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                client.send(b"b")
+            await eventually(lambda: len(node.service.served) == len(deaf))
+            await eventually(lambda: len(node.listener.connections) < len(deaf))
+            await eventually(lambda: node.listener.pool.unsent.bytes <= 1_000_000)
+            attentive = await node.client()
+            attentive.send(b"e")
+            assert await attentive.receive() == b"e"
+            await node.listener.stop(0)
+            await eventually(lambda: not node.listener.connections)
+            assert node.listener.pool.unsent.bytes == 0
+
+    run(scenario())
+
+
+def test_a_reply_that_is_taken_is_owed_no_longer(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"b")
+            await eventually(lambda: node.listener.pool.unsent.bytes > 0)
+            assert len(await client.receive()) == 4_000_000
+            await eventually(lambda: node.listener.pool.unsent.bytes == 0)
+
+    run(scenario())
