@@ -96,6 +96,7 @@ class Listeners:
 
     def answer_with(self, broker: Broker) -> None:
         """Who answers; to be said before any is started."""
+        broker.judge_keys = self._security.judge
         broker.quotas.on_addresses = self._admissions.for_clients.grant_rates
         entrances = {spec.name: self._security.entrance(spec) for spec in self._config.listeners}
         for listener in self.for_clients:
@@ -104,7 +105,7 @@ class Listeners:
             listener.service = Dispatcher(broker, CONTROLLER_HANDLERS, entrances[listener.name])
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Some bounds can be altered while the node runs."""
+        """Some bounds, and keys, can be altered while the node runs."""
         if delta.configs is None:
             return
         if all(kind != BROKER for kind, _ in {*delta.configs.changed, *delta.configs.removed}):
@@ -112,6 +113,7 @@ class Listeners:
         own = image.configs.of(BROKER, str(self._config.node_id))
         layers = BrokerLayers(self._config, own, image.configs.of(BROKER, EVERY_BROKER))
         config = layers.current
+        self._security.on_config(config)
         try:
             bounds = bounds_of(config, looks_up=False)
         except CannotStart as problem:

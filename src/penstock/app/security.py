@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from penstock.app.sasl import Sasl
     from penstock.app.tls import NodeTls
-    from penstock.metadata.image import MetadataImage
     from penstock.model.config.endpoints import Listener as ListenerConfig
     from penstock.model.config.node import NodeConfig
     from penstock.net.connection import Connection
@@ -86,17 +85,10 @@ class Security:
         if listener.protocol.startswith("SASL"):
             assert self._sasl is not None, "open comes first"
             return self._sasl.entrance(listener.name, self.authorizer)
-        if self._asks_for_certificates(listener):
+        if listener.protocol == "SSL":
             rules = self._principal_rules(listener.name)
             return _CertifiedEntrance(listener.name, self.authorizer, rules)
         return None if self.authorizer is None else _OpenEntrance(self.authorizer)
-
-    def _asks_for_certificates(self, listener: ListenerConfig) -> bool:
-        return (
-            listener.protocol == "SSL"
-            and self._tls is not None
-            and self._tls.asks_for_certificates(listener.name)
-        )
 
     def _principal_rules(self, listener: str) -> PrincipalRules:
         from penstock.security.principal_rules import PrincipalRules
@@ -132,8 +124,9 @@ class Security:
         if self._tls is not None:
             self._tls.on_config(config)
 
-    def on_image(self, image: MetadataImage) -> None:
-        """Credentials may have changed."""
+    def judge(self, config: NodeConfig) -> str | None:
+        """What is wrong with the keys of a configuration that is to count from now on."""
+        return None if self._tls is None else self._tls.judge(config)
 
 
 class _Door:
@@ -154,19 +147,19 @@ class _Door:
 
 
 class _CertifiedEntrance:
-    """Who shows a certificate that is believed is who it names."""
+    """Who shows a certificate that is believed is who it names; ssl.client.auth may be altered."""
 
     def __init__(self, listener: str, authorizer: Authorizer | None, rules: PrincipalRules) -> None:
         self._listener = listener
         self._authorizer = authorizer
         self._rules = rules
 
-    def gate(self, connection: Connection) -> Gate:
+    def gate(self, connection: Connection) -> Gate | None:
         host = connection.peer[0]
         tls: ssl.SSLObject = connection.transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True)
         if certificate is None:
-            return Gate(host, self._authorizer)
+            return None if self._authorizer is None else Gate(host, self._authorizer)
         principal = Principal(self._name_in(certificate, host))
         audit.logged_in(host, self._listener, "TLS", principal)
         return Gate(host, self._authorizer, principal)

@@ -85,6 +85,14 @@ class Live:
             return None
         # Remembered first: what cannot be used is told once, and tried again when it changes.
         self._stamps, self._settings = stamps, settings
+        return self._made(settings)
+
+    def judge(self, settings: TlsSettings) -> None:
+        """StoreError if these settings, where they are new, could not be used."""
+        if settings != self._settings:
+            self._made(settings)
+
+    def _made(self, settings: TlsSettings) -> Context:
         context = self._make(settings)
         self._check_changes(context)
         return context
@@ -164,10 +172,6 @@ class NodeTls:
         """What a listener encrypts with."""
         return ListenerTls(self._servers[name])
 
-    def asks_for_certificates(self, name: str) -> bool:
-        """Whether those who connect to a listener may show who they are."""
-        return settings_for(self._config, name).client_auth != "none"
-
     def to_enter(self, name: str) -> ssl.SSLContext | None:
         """What this node enters the listeners of others with; None if they do not encrypt."""
         live = self._clients.get(name)
@@ -192,6 +196,15 @@ class NodeTls:
         if config is not self._config:
             self._config = config
             self._wanted.set()
+
+    def judge(self, config: NodeConfig) -> str | None:
+        """Why these settings could not be used; None if they could."""
+        for live in self._all:
+            try:
+                live.judge(settings_for(config, live.listener))
+            except ValueError as problem:
+                return f"listener {live.listener}: {problem}"
+        return None
 
     async def _look_for_ever(self, workers: Workers, clock: Clock) -> None:
         while True:

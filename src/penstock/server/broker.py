@@ -107,6 +107,8 @@ class Broker:
         """Whether consumers are sent to replicas in their own rack."""
         self.authorizer: Authorizer | None = None
         """Who decides what principals may do; None lets everybody do everything."""
+        self.judge_keys: Callable[[NodeConfig], str | None] = lambda _: None
+        """What is wrong with the keys that a configuration names, if anything is."""
         self.local_controller: LocalController
         """The controller in this process, active or not; set by who assembles the node."""
         self.quorum: QuorumService

@@ -90,8 +90,14 @@ def judge_broker(
     refusal = wrong_node(broker, name) if name else None
     if refusal is not None:
         return refusal
-    problem = validate_broker_config(settings, layers_of(broker), broker=bool(name))
-    return None if problem is None else Refusal(ErrorCode[problem.error], str(problem))
+    layers = layers_of(broker)
+    problem = validate_broker_config(settings, layers, broker=bool(name))
+    if problem is not None:
+        return Refusal(ErrorCode[problem.error], str(problem))
+    if any(".ssl." in each for each in settings):
+        wrong = broker.judge_keys(layers._replace(broker=settings).current)
+        return None if wrong is None else _invalid(wrong)
+    return None
 
 
 def wrong_node(broker: Broker, name: str) -> Refusal | None:
