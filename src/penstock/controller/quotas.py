@@ -42,7 +42,13 @@ _OF_CLIENTS: dict[str, float | None] = {
 
 _OF_ADDRESSES: dict[str, float | None] = {"connection_creation_rate": _INT_MAX}
 
+ENTITIES_MAX = 100_000
+"""Entities that may have quotas at once."""
+
 _NONE = Refusal(ErrorCode.NONE)
+_FULL = Refusal(
+    ErrorCode.POLICY_VIOLATION, f"At most {ENTITIES_MAX} entities may have quotas of their own."
+)
 
 
 def alter_quotas(context: Context, request: made.AlterClientQuotasRequest) -> Decision:
@@ -51,8 +57,12 @@ def alter_quotas(context: Context, request: made.AlterClientQuotasRequest) -> De
     seen: set[Entity] = set()
     room = ConfigRoom()
     entries = []
+    left = ENTITIES_MAX - len(context.image.client_quotas.entities)
     for entry in request.entries:
         outcome = _altered(context, entry, seen)
+        if _begins(context, outcome):
+            left -= 1
+            outcome = outcome if left >= 0 else _FULL
         if not isinstance(outcome, Refusal) and not _fits(outcome, records, room):
             outcome = TOO_MUCH_CONFIG
         refusal = outcome if isinstance(outcome, Refusal) else _NONE
@@ -74,6 +84,13 @@ def alter_quotas(context: Context, request: made.AlterClientQuotasRequest) -> De
     return Decision([] if request.validate_only else records, response)
 
 
+def _begins(context: Context, outcome: Sequence[ClientQuotaRecord] | Refusal) -> bool:
+    """Whether an entity gets quotas that has none so far."""
+    if isinstance(outcome, Refusal) or not outcome:
+        return False
+    return _entity(outcome[0].entity) not in context.image.client_quotas.entities
+
+
 def _fits(
     more: Sequence[ClientQuotaRecord], records: Sequence[ClientQuotaRecord], room: ConfigRoom
 ) -> bool:
@@ -90,9 +107,7 @@ def _altered(context: Context, entry: Any, seen: set[Entity]) -> list[ClientQuot
     problem = _misnamed(entry.entity) or _misstated(entry)
     if problem is not None:
         return _invalid(problem)
-    entity: Entity = tuple(
-        sorted(((p.entity_type, p.entity_name) for p in entry.entity), key=_type)
-    )
+    entity = _entity(entry.entity)
     if entity in seen:
         return _invalid("The request alters the quotas of one entity twice.")
     seen.add(entity)
@@ -107,6 +122,10 @@ def _altered(context: Context, entry: Any, seen: set[Entity]) -> list[ClientQuot
         for op in entry.ops
         if (op.key in current if op.remove else current.get(op.key) != op.value)
     ]
+
+
+def _entity(parts: Sequence[Any]) -> Entity:
+    return tuple(sorted(((p.entity_type, p.entity_name) for p in parts), key=_type))
 
 
 def _type(part: tuple[str, str | None]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.metadata.layers import changed, merged
 from penstock.protocol.generated.metadata_records import (
     ClientQuotaRecord,
     EntityData,
@@ -58,12 +59,9 @@ class ClientQuotasDelta:
         self.changed.setdefault(entity, {})[record.key] = value
 
     def apply(self) -> ClientQuotasImage:
-        entities = dict(self.image.entities)
-        for entity, changes in self.changed.items():
-            merged = {**entities.get(entity, {}), **changes}
-            quotas = {key: value for key, value in merged.items() if value is not None}
-            if quotas:
-                entities[entity] = quotas
-            else:
-                entities.pop(entity, None)
-        return ClientQuotasImage(entities)
+        entities = self.image.entities
+        altered = {
+            entity: merged(entities.get(entity, {}), changes) or None
+            for entity, changes in self.changed.items()
+        }
+        return ClientQuotasImage(changed(entities, altered))

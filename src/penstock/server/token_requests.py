@@ -5,10 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.security.principal import ANONYMOUS
+from penstock.security.tokens import secret_of, token_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.metadata.delegation_tokens import DelegationToken
     from penstock.server.broker import Broker
     from penstock.server.call import Call
+
+
+def token_shown(
+    broker: Broker, hmac: bytes, tokens: Mapping[str, DelegationToken]
+) -> dict[str, str | None]:
+    """Which token somebody showed, in the words of the audit log: never with what they showed."""
+    secret = secret_of(broker.config)
+    if secret is None:
+        return {}  # this node has no key, while the one that decided has
+    token_id = token_of(secret, hmac, tokens)
+    return {"token_id": token_id, "owner": None if token_id is None else tokens[token_id].owner}
 
 
 def taken_from(broker: Broker, call: Call) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.controller import quotas
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import alter_client_quotas as made
@@ -112,6 +113,19 @@ def test_an_entity_or_a_quota_that_is_named_twice_is_refused() -> None:
     twice.ops *= 2
     assert alter(stage, twice) == [ErrorCode.INVALID_REQUEST]
     assert stage.image.client_quotas.entities[ANN] == {"producer_byte_rate": 1.0}
+
+
+def test_there_is_an_end_to_how_many_entities_have_quotas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "ENTITIES_MAX", 2)
+    stage = Stage(1)
+    ann, bob, eve = (
+        entry((("user", name),), producer_byte_rate=1.0) for name in ("ann", "bob", "eve")
+    )
+    full = ErrorCode.POLICY_VIOLATION
+    assert alter(stage, ann, bob, eve) == [0, 0, full]
+    assert alter(stage, eve, entry(ANN, producer_byte_rate=2.0)) == [full, 0]
+    assert alter(stage, entry(ANN, producer_byte_rate=None)) == [0]
+    assert alter(stage, eve) == [0]
 
 
 def test_more_names_than_one_batch_carries_are_refused() -> None:

@@ -4,6 +4,7 @@ that they outlive a restart."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 from pathlib import Path
@@ -331,7 +332,10 @@ async def test_a_token_for_another_takes_the_right_to_it(version: int) -> None:
     answer.write(version, bytearray())
 
 
-async def test_no_token_begets_another(tmp_path: Path) -> None:
+async def test_no_token_begets_another_and_each_leaves_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     async with running_node(tmp_path, {"delegation.token.secret.key": SECRET}) as node:
         call = call_of(ANN._replace(by_token=True), enveloped=True)
         create = create_delegation_token.CreateDelegationTokenRequest()
@@ -347,3 +351,17 @@ async def test_no_token_begets_another(tmp_path: Path) -> None:
         )
         assert (await expire_handler.handle(node.broker, call, expire)).error_code == 0
         assert not node.broker.image.delegation_tokens.by_id
+    created, expired = (
+        json.loads(r.getMessage()) for r in caplog.records if r.name == "penstock.audit"
+    )
+    assert (created["change"], expired["change"]) == (
+        "create delegation token",
+        "expire delegation token",
+    )
+    for line in (created, expired):
+        assert line["details"]["token_id"] == made.token_id
+        assert line["details"]["owner"] == "User:ann"
+    told = " ".join(r.getMessage() for r in caplog.records)
+    assert base64.b64encode(made.hmac).decode() not in told
+    assert repr(made.hmac) not in told
+    assert SECRET not in told

@@ -21,15 +21,20 @@ async def handle(
 ) -> AlterClientQuotasResponse:
     """Forward to the controller, which changes each entity whole."""
     response: AlterClientQuotasResponse = await forward(broker, call, request)
+    refused = {_words(each) for each in response.entries if each.error_code}
     done = [
         {
-            "of": [f"{part.entity_type} {part.entity_name or '<default>'}" for part in each.entity],
+            "of": _words(each),
             "quotas": {op.key: None if op.remove else op.value for op in each.ops},
         }
-        for each, told in zip(request.entries, response.entries, strict=True)
-        if not told.error_code
+        for each in request.entries
+        if _words(each) not in refused
     ]
     if done and not request.validate_only:
         details: dict[str, Any] = {"entities": done}
         audit.changed(call, "alter client quotas", details)
     return response
+
+
+def _words(entry: Any) -> tuple[str, ...]:
+    return tuple(f"{part.entity_type} {part.entity_name or '<default>'}" for part in entry.entity)

@@ -36,7 +36,7 @@ async def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Mess
             each.operation,
             each.permission_type,
         )
-        for each, result in zip(request.creations, response.results, strict=True)
+        for each, result in zip(request.creations, response.results, strict=False)
         if not result.error_code
     ]
     if made:

@@ -8,7 +8,7 @@ from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.expire_delegation_token import ExpireDelegationTokenResponse
 from penstock.server import audit
 from penstock.server.forwarding import forward
-from penstock.server.token_requests import taken_from
+from penstock.server.token_requests import taken_from, token_shown
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.expire_delegation_token import ExpireDelegationTokenRequest
@@ -24,8 +24,10 @@ async def handle(
         return ExpireDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1
         )
+    tokens = broker.image.delegation_tokens.by_id
     response: ExpireDelegationTokenResponse = await forward(broker, call, request)
     if not response.error_code:
-        until = {"until": response.expiry_timestamp_ms}
+        shown = token_shown(broker, request.hmac, tokens)
+        until = {**shown, "until": response.expiry_timestamp_ms}
         audit.changed(call, "expire delegation token", until)
     return response
