@@ -98,7 +98,9 @@ class Unsent:
         self._by_debtor[debtor] = size
         if self.bytes <= self.bytes_max:
             return None
-        return max(self._by_debtor, key=self._by_debtor.__getitem__)
+        most = max(self._by_debtor, key=self._by_debtor.__getitem__)
+        self.settle(most)  # it is about to go
+        return most
 
     def settle(self, debtor: Debtor) -> None:
         """A client has taken what it was sent, or is gone."""
