@@ -42,11 +42,9 @@ class Reading:
     """A consumer's fetch, or a tool's that looks at one replica after the other (replica id -2)."""
 
     __slots__ = (
-        "_edition",
         "_hosted",
         "_leader_only",
         "_rack",
-        "_readable",
         "_replica_id",
         "_uncommitted_too",
         "answers",
@@ -74,8 +72,6 @@ class Reading:
             self.size_max = min(self.size_max, call.account.fetch_bytes_max(call))
         self._replica_id = replica_id
         self._uncommitted_too = replica_id != CONSUMER
-        self._readable: dict[str | bytes, bool] = {}
-        self._edition = -1  # of the rights that were looked at
         self._leader_only = replica_id == CONSUMER and call.version < FROM_ANY_REPLICA_FROM
         self._rack = request.rack_id if broker.rack_aware else ""
         self.size = 0
@@ -87,13 +83,7 @@ class Reading:
         """Look at every partition once."""
         self.size = 0
         self.answers = []
-        look = self._look
-        authorizer = self.broker.authorizer
-        if authorizer is not None:
-            if authorizer.edition != self._edition:
-                # Rights that are withdrawn while the fetch is parked are gone when it looks again.
-                self._edition, self._readable = authorizer.edition, {}
-            look = self._look_if_allowed
+        look = self._look if self.broker.authorizer is None else self._look_if_allowed
         for wanted in self.plan.by_key.values():
             self.answers.append((wanted, look(wanted)))
 
@@ -107,11 +97,13 @@ class Reading:
     # -- rights ---------------------------------------------------------------------------------
 
     def _look_if_allowed(self, wanted: Wanted) -> PartitionData:
-        topic = wanted.key[0]
-        allowed = self._readable.get(topic)
-        if allowed is None:
-            allowed = self._readable[topic] = self._may_read(topic)
-        if allowed:
+        """Rights are looked at whenever a fetch looks: those that are withdrawn while it is parked
+        are gone when it looks again."""
+        partition = self._hosted.get(wanted.key)
+        gate = self.call.connection.gate
+        if partition is not None and gate is not None and gate.may_read(partition.topic):
+            return self._look(wanted)
+        if self._may_read(wanted.key[0]):
             return self._look(wanted)
         return self._failed_early(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 

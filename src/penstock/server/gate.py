@@ -52,6 +52,7 @@ class Gate:
         "_authorizer",
         "_edition",
         "_host",
+        "_readable",
         "_writable",
         "expires_at",
         "login",
@@ -75,13 +76,14 @@ class Gate:
         """Told when they are in."""
         self._host = host
         self._authorizer = authorizer
+        self._readable: set[str] = set()
         self._writable: set[str] = set()
         self._edition = -1
 
     def let_in(self, principal: Principal, until: float = math.inf) -> None:
         """They are who they say, until the loop's clock shows `until`."""
         if principal != self.principal:
-            self._writable.clear()
+            self._forget()
         self.principal = principal
         self.expires_at = until
         if self.on_entry is not None:
@@ -99,18 +101,36 @@ class Gate:
         )
 
     def may_write(self, topic: str) -> bool:
-        """Whether the topic may be written: remembered, for this is asked with each batch."""
+        """Whether a topic, of those that there are, may be written: remembered, for this is asked
+        with each batch."""
         authorizer = self._authorizer
         if authorizer is None:
             return True
+        if authorizer.edition == self._edition and topic in self._writable:
+            return True
+        return self._look(authorizer, Operation.WRITE, topic, self._writable)
+
+    def may_read(self, topic: str) -> bool:
+        """The same of reading it, which is asked with each partition of each fetch."""
+        authorizer = self._authorizer
+        if authorizer is None:
+            return True
+        if authorizer.edition == self._edition and topic in self._readable:
+            return True
+        return self._look(authorizer, Operation.READ, topic, self._readable)
+
+    def _look(
+        self, authorizer: Authorizer, operation: Operation, topic: str, known: set[str]
+    ) -> bool:
         if authorizer.edition != self._edition:
-            self._writable.clear()
+            self._forget()
             self._edition = authorizer.edition
-        if topic in self._writable:
-            return True
-        if authorizer.allows(
-            self.principal, self._host, Operation.WRITE, ResourceType.TOPIC, topic
-        ):
-            self._writable.add(topic)
-            return True
-        return False
+        who, host = self.principal, self._host
+        allowed = authorizer.allows(who, host, operation, ResourceType.TOPIC, topic)
+        if allowed:
+            known.add(topic)
+        return allowed
+
+    def _forget(self) -> None:
+        self._readable.clear()
+        self._writable.clear()

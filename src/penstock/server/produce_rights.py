@@ -33,12 +33,16 @@ def may_transact_all(broker: Broker, call: Call, request: ProduceRequest) -> boo
 
 def may_write_topic(broker: Broker, call: Call, topic: TopicProduceData) -> bool:
     """Whether a topic of the request may be written, if it exists."""
-    name = topic.name
-    if call.version >= BY_ID_FROM:
-        found = broker.image.topics.by_id.get(topic.topic_id)
-        if found is None:
-            return True  # to be told that there is no such id gives nothing away
-        name = found.name
+    by_id = call.version >= BY_ID_FROM
+    topics = broker.image.topics
+    found = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
+    if found is not None:
+        gate = call.connection.gate
+        if gate is not None and gate.may_write(found.name):
+            return True
+    elif by_id:
+        return True  # to be told that there is no such id gives nothing away
+    name = topic.name if found is None else found.name
     return may_topic(broker, call, Operation.WRITE, name)
 
 
