@@ -10,6 +10,7 @@ from penstock.app.listeners import Listeners
 from penstock.app.node import Node
 from penstock.app.security import Security
 from penstock.model.config.node import NodeConfig
+from penstock.net.admission import Admission
 from penstock.net.buffers import BufferPool
 from penstock.net.connection import Connection
 from penstock.net.listener import Limits, Listener
@@ -27,8 +28,11 @@ POOL_BYTES = 64 << 20
 class SimulatedListener(Listener):
     """Listens in the simulated network; what it does with a connection is the real thing."""
 
-    def __init__(self, name: str, port: int, network: SimulatedNetwork) -> None:
-        super().__init__(name, BufferPool(POOL_BYTES), Limits(idle_ms_max=-1))
+    def __init__(
+        self, name: str, port: int, network: SimulatedNetwork, admission: Admission
+    ) -> None:
+        limits = Limits(idle_ms_max=-1)
+        super().__init__(name, BufferPool(POOL_BYTES), limits, admission=admission)
         self.port = port
         self._network = network
         process = CURRENT.get()
@@ -52,7 +56,8 @@ class SimulatedListeners(Listeners):
 
     def bind(self) -> None:
         for spec in self._config.listeners:
-            self._all.append(SimulatedListener(spec.name, spec.port, self._network))
+            admission = self._admissions.of(spec.name)
+            self._all.append(SimulatedListener(spec.name, spec.port, self._network, admission))
 
 
 class _SimulatedNode(Node):
