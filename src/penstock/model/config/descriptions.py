@@ -173,8 +173,13 @@ _BROKER = {
     "log.roll.ms": _TOPIC["segment.ms"],
     "log.segment.bytes": _TOPIC["segment.bytes"],
     "log.segment.delete.delay.ms": _TOPIC["file.delete.delay.ms"],
-    "max.connections": "Connections that the node, or a listener by its prefix, holds at a time.",
-    "max.connections.per.ip": "Connections from one address at a time.",
+    "max.connection.creation.rate": "New connections a second of the node, or of a listener by its "
+    "prefix; those beyond it wait to be accepted.",
+    "max.connections": "Connections that the node, or a listener by its prefix, holds at a time; "
+    "more wait to be accepted. Where it is not set, as many as there are file descriptors for: a "
+    "third of the limit of open files, and at most 100,000.",
+    "max.connections.per.ip": "Connections from one address at a time; more are closed. Where it "
+    "is not set, nine tenths of max.connections.",
     "max.connections.per.ip.overrides": "Exceptions to max.connections.per.ip, as HOST:COUNT.",
     "max.incremental.fetch.session.cache.slots": "Fetch sessions to remember. Clients without "
     "one repeat their whole list of partitions in every fetch.",
@@ -198,8 +203,13 @@ _BROKER = {
     "producer.id.expiration.check.interval.ms": "How often idle producers are looked for.",
     "producer.id.expiration.ms": "A producer that was silent for this long is forgotten, and "
     "with it the protection from its duplicates.",
-    "queued.max.request.bytes": "Bytes of requests in flight before the node stops reading; -1 "
-    "sets no bound.",
+    "queued.max.request.bytes": "Memory for requests that have not arrived whole: beyond it, the "
+    "connection that holds most of it is closed. -1 stands for 512 MB.",
+    "quota.window.num": "Samples over which the rates of quotas are measured.",
+    "quota.window.size.seconds": "How long each of these samples is.",
+    "controller.quota.window.num": "Samples of which controller_mutation_rate grants a burst.",
+    "controller.quota.window.size.seconds": "How long each of these samples is.",
+    "sasl.server.max.receive.size": "The largest request of a client that has not logged in yet.",
     "queued.max.requests": "Requests in flight before the node stops reading.",
     "replica.high.watermark.checkpoint.interval.ms": "How often the last committed offset of "
     "each partition is written down.",
