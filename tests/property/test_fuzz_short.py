@@ -17,9 +17,9 @@ from tests.fuzz.mutation import mutated
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 
-SECONDS = float(os.environ.get("PENSTOCK_FUZZ_SECONDS", "20")) / len(TARGETS)
+SECONDS = float(os.environ.get("PENSTOCK_FUZZ_SECONDS", "15")) / len(TARGETS)
 SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED", "0")) or int.from_bytes(os.urandom(4))
-WEIGHED_MAX = 100
+WEIGHED_MAX = 50
 CORPUS_BYTES_MAX = 1_000_000
 
 each_target = pytest.mark.parametrize("name", TARGETS)

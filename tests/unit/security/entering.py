@@ -39,7 +39,7 @@ def secured(protocol: str, users: Mapping[str, str] | None = None, **more: str) 
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         f"listener.name.{protocol.lower()}.plain.sasl.jaas.config": module,
         "authorizer.class.name": AUTHORIZER,
-        "super.users": f"User:{ADMIN};User:ANONYMOUS",
+        "super.users": f"User:{ADMIN}",
         "connection.failed.authentication.delay.ms": "10",
         **{key.replace("_", "."): value for key, value in more.items()},
     }
