@@ -18,6 +18,7 @@ from penstock.security.tls import (
     server_context,
     settings_of,
     stamps_of,
+    would_agree,
 )
 from penstock.server import audit
 
@@ -62,18 +63,18 @@ class Live:
         self._settings = settings
         self._stamps = stamps_of(settings)
         try:
-            self._current = make(settings)
+            self.current = make(settings)
         except StoreError as problem:
             raise CannotStart(f"listener {listener}: {problem}") from problem
 
     @property
     def context(self) -> ssl.SSLContext:
-        return self._current.ssl
+        return self.current.ssl
 
     @property
     def ends_ms(self) -> int | None:
         """When the certificate expires, if there is one."""
-        return None if self._current.keys is None else self._current.keys.ends_ms
+        return None if self.current.keys is None else self.current.keys.ends_ms
 
     def renewed(self, settings: TlsSettings) -> Context | None:
         """A new context, if the files or the settings changed; None if they did not.
@@ -99,11 +100,11 @@ class Live:
 
     def use(self, context: Context) -> None:
         """New connections use this one."""
-        self._current = context
+        self.current = context
 
     def _check_changes(self, context: Context) -> None:
         """As in Kafka, other names are probably the files of another node."""
-        old, new = self._current.keys, context.keys
+        old, new = self.current.keys, context.keys
         if old is None or new is None:
             return
         if new.subject != old.subject and not self._changes.subject:
@@ -148,6 +149,7 @@ class NodeTls:
             for name in _entered(config)
             if config.security_protocols.get(name, "").endswith("SSL")
         }
+        self._check_among_nodes()
         self._wanted = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
 
@@ -167,6 +169,17 @@ class NodeTls:
             hosts=bool(self._config.for_listener(name, "ssl.allow.san.changes")),
         )
         return Live(name, settings, make, changes)
+
+    def _check_among_nodes(self) -> None:
+        """Nodes have the same settings, but for their own keys: they have to believe each other."""
+        for name in self._servers.keys() & self._clients.keys():
+            wrong = would_agree(self._servers[name].current, self._clients[name].current)
+            if wrong is not None:
+                raise CannotStart(
+                    f"listener {name}: nodes with keys and trust like these would not let each "
+                    f"other in: {wrong}; the truststore has to hold the authority of the keystore, "
+                    "whose certificate has to be good for servers and clients"
+                )
 
     def of_listener(self, name: str) -> ListenerTls:
         """What a listener encrypts with."""

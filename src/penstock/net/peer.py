@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from penstock.net.answers import AnswerAssembly, AnswerError
+from penstock.net.tls import reason_of
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated.api_versions import ApiVersionsRequest
 from penstock.protocol.headers import read_response_header, write_request_header
@@ -22,7 +24,6 @@ from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Awaitable
 
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
@@ -146,7 +147,7 @@ class Peer:
             # ValueError: where to go was told by another node, and is no name that there can be.
             made.abort()
             kind = PeerGone if isinstance(problem, ConnectionRefusedError) else PeerLost
-            raise kind(f"{self} cannot be reached: {problem or 'no answer'}") from problem
+            raise kind(f"{self} cannot be reached: {_reason(problem)}") from problem
         if self._closed:
             made.abort()
             raise PeerLost(f"the connection to {self} was closed")
@@ -228,11 +229,8 @@ class _Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False
         self._transport = None
-        reason = f": {exc}" if exc else ""
-        while self._waiting:
-            answer = self._waiting.popleft().answer
-            if not answer.done():
-                answer.set_exception(PeerLost(f"{self._name} hung up{reason}"))
+        reason = f": {_reason(exc)}" if exc else ""
+        self._fail_all(PeerLost(f"{self._name} hung up{reason}"))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._assembly.room()
@@ -265,3 +263,9 @@ class _Connection(asyncio.BufferedProtocol):
             answer = self._waiting.popleft().answer
             if not answer.done():
                 answer.set_exception(problem)
+
+
+def _reason(problem: BaseException) -> str:
+    if isinstance(problem, ssl.SSLError):
+        return reason_of(problem)
+    return str(problem) or "no answer"

@@ -1,7 +1,8 @@
 """A small certificate authority: for `penstock up --secure`, for tests, and for trying things out.
 
 It makes keys on the curve P-256, which every client of Kafka understands and whose handshakes cost
-a server far less than those with RSA. A company has an authority of its own; this one is for a machine or a test.
+a server far less than those with RSA. A company has an authority of its own; this one is for a
+machine or a test.
 """
 
 from __future__ import annotations

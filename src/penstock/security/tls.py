@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
 from collections.abc import Callable
@@ -199,3 +200,31 @@ def _as_file(content: bytes) -> Iterator[str]:
             file.write(content)
             file.flush()
             yield file.name
+
+
+# -- whether they go together ---------------------------------------------------------------------
+
+
+def would_agree(server: Context, client: Context) -> str | None:
+    """Why a node with these keys and this trust would not enter another with the same; None if it
+    would. Under which name it is reached is not known here, and left aside."""
+    hosts = server.keys.hosts if server.keys is not None else ()
+    host = min((each for each in hosts if re.fullmatch(_HOST, each)), default=None)
+    if host is None:
+        return None
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.ssl.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.ssl.wrap_bio(to_client, to_server, server_hostname=host.replace("*", "any"))
+    for end in (theirs, ours) * _TURNS:
+        try:
+            end.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLError as problem:
+            return reason_of(problem)
+    return None
+
+
+_HOST = r"[\w.*-]+|[0-9a-fA-F:.]+"
+_TURNS = 3
+"""In which each side has said and heard all: two, and one more in TLS 1.2."""
