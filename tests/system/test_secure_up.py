@@ -155,3 +155,16 @@ def test_several_brokers_form_a_cluster_by_certificates(tmp_path: Path) -> None:
             cluster.log
         )
         assert cluster.stop() == 0
+
+
+def test_the_example_gives_an_application_what_it_needs_and_no_more() -> None:
+    example = Path(__file__).parents[2] / "examples" / "secure" / "applications.py"
+    ran = subprocess.run(
+        [sys.executable, str(example), "--embedded"], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [
+        "orders-placed: delivered",
+        "salaries: TOPIC_AUTHORIZATION_FAILED",
+        "orders-placed: _MSG_TIMED_OUT",
+    ]

@@ -76,6 +76,20 @@ def is_secured(data: str) -> bool:
     return os.path.exists(os.path.join(data, SECURED_NOTE))
 
 
+def client_settings(data: str) -> dict[str, str]:
+    """How the admin of a secured directory comes in, in librdkafka's words."""
+    files = Files.of(data)
+    with open(files.password) as file:
+        password = file.read()
+    return {
+        "security.protocol": PROTOCOL,
+        "ssl.ca.location": files.authority,
+        "sasl.mechanism": MECHANISM,
+        "sasl.username": ADMIN,
+        "sasl.password": password,
+    }
+
+
 class Secured:
     """One directory with its authority, its keys and its admin."""
 

@@ -36,6 +36,9 @@ class Broker:
     `protocol` such as SASL_SSL its listener bears that name and asks for that proof; what to prove
     is up to `config`.
 
+    A `secure` one asks for TLS and a login, and for rights, as `penstock up --secure` does.
+    `client_settings` has what its admin needs to come in.
+
     To see how your code takes a crash: `kill()`, then `start()`. When the process that made the
     broker dies, the broker ends too.
     """
@@ -50,12 +53,14 @@ class Broker:
         host: str = "127.0.0.1",
         port: int = 0,
         protocol: str = PLAINTEXT,
+        secure: bool = False,
         start_seconds_max: float = START_SECONDS_MAX,
     ) -> None:
         self.config = dict(config or {})
         self.host = host
         self.port = port
         self.protocol = protocol
+        self.secure = secure
         self._kept = data is not None
         self._data = None if data is None else os.fspath(data)
         self._start_seconds_max = start_seconds_max
@@ -70,6 +75,16 @@ class Broker:
             raise BrokerFailed("the broker has no port yet: start it first")
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """Settings of a client of librdkafka's; those of the admin where the broker is `secure`."""
+        settings = {"bootstrap.servers": self.bootstrap_servers}
+        if not self.secure:
+            return settings
+        from penstock.app.secure import client_settings
+
+        return settings | client_settings(self.data)
 
     @property
     def data(self) -> str:
@@ -104,8 +119,9 @@ class Broker:
             raise BrokerFailed(f"the broker is running already, with pid {self.pid}")
         settings = [f"{key}={value}" for key, value in self._settings().items()]
         keep = "keep" if self._kept else "drop"
+        guard = "secure" if self.secure else "open"
         self._process = subprocess.Popen(
-            [*self.COMMAND, self.host, str(self.port), self.data, keep, *settings],
+            [*self.COMMAND, self.host, str(self.port), self.data, keep, guard, *settings],
             stdin=subprocess.PIPE,  # held and never written: see penstock.testing.child
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

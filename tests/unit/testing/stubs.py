@@ -15,7 +15,7 @@ PYTHONPATH = os.pathsep.join([str(_REPOSITORY / "src"), str(_REPOSITORY)])
 _PRETEND = """
 import signal, sys, threading, types
 
-def run_up(data, host, port, overrides):
+def run_up(data, host, port, overrides, secure):
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     print("settings", sorted(overrides.items()), "data", data)
