@@ -35,11 +35,13 @@ protocol. Commands are a noun and a verb. Data goes to standard output, messages
 standard error; colours and progress bars appear on a terminal only, and `NO_COLOR` turns colours
 off.
 
-Commands that talk to a cluster find it by `-b HOST:PORT`, else by the environment variable
-`PENSTOCK_BOOTSTRAP`, else at `localhost:9092`. Each `-X KEY=VALUE` is a setting of librdkafka's,
-for example for security: `-X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512`. The
-commands of `group` and `txn` speak to brokers by themselves and understand the settings of security
-alone, and of the mechanisms PLAIN.
+Commands that talk to a cluster find it by `-b HOST:PORT`, by a file of Kafka's client properties
+(`--command-config`), by a profile (`--profile`, or the one in use), else at `localhost:9092`; the
+environment variables `PENSTOCK_BOOTSTRAP`, `PENSTOCK_COMMAND_CONFIG` and `PENSTOCK_PROFILE` stand for
+the options. Each `-X KEY=VALUE` is one more setting, in librdkafka's words or Kafka's; a secret may
+be `env:NAME` or `file:PATH`. [Secure a node](../how-to/secure-a-node.md) tells what goes before what.
+Commands that speak to brokers by themselves, those of `group`, `txn`, `user`, `acl`, `quota`, `token`
+and most of `cluster`, understand the settings of address and security alone.
 """
 
 _EXAMPLES = """\
@@ -60,6 +62,11 @@ penstock pipeline init orders.yml                 # a pipeline file to begin wit
 penstock pipeline run orders.yml --once           # what is there now, then end
 penstock pipeline status orders --watch           # rows, speed, lag
 penstock config set --topic orders retention.ms=3600000
+penstock up --secure                              # TLS, users and rights
+penstock profile add local --command-config penstock-data/admin.properties --use
+penstock user create shop --generate
+penstock acl add --user shop --producer --topic 'orders-*' --prefixed
+penstock quota set --user shop --produce 10MB/s
 penstock log dump penstock-data/orders-0 --deep
 ```
 """
