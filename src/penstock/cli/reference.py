@@ -36,12 +36,13 @@ standard error; colours and progress bars appear on a terminal only, and `NO_COL
 off.
 
 Commands that talk to a cluster find it by `-b HOST:PORT`, by a file of Kafka's client properties
-(`--command-config`), by a profile (`--profile`, or the one in use), else at `localhost:9092`; the
-environment variables `PENSTOCK_BOOTSTRAP`, `PENSTOCK_COMMAND_CONFIG` and `PENSTOCK_PROFILE` stand for
-the options. Each `-X KEY=VALUE` is one more setting, in librdkafka's words or Kafka's; a secret may
-be `env:NAME` or `file:PATH`. [Secure a node](../how-to/secure-a-node.md) tells what goes before what.
-Commands that speak to brokers by themselves, those of `group`, `txn`, `user`, `acl`, `quota`, `token`
-and most of `cluster`, understand the settings of address and security alone.
+(`--command-config`), by a profile (`--profile`, or the one in use), else at `localhost:9092`.
+The environment variables `PENSTOCK_BOOTSTRAP`, `PENSTOCK_COMMAND_CONFIG` and `PENSTOCK_PROFILE`
+stand for the options. Each `-X KEY=VALUE` is one more setting, in librdkafka's words or Kafka's;
+a secret may be `env:NAME` or `file:PATH`. What goes before what, and how to make profiles, is told
+in [Secure a node](../how-to/secure-a-node.md). Commands that speak to brokers by themselves, those
+of `group`, `txn`, `user`, `acl`, `quota`, `token` and most of `cluster`, understand the settings of
+address and security alone.
 """
 
 _EXAMPLES = """\
