@@ -178,3 +178,34 @@ def delete(
         failures = users.delete(cluster, found)
     failures.raise_any()
     say(f"deleted user {', '.join(found)}")
+
+
+@user.command("hash")
+def hash_password(
+    password_file: PasswordFile = None,
+    mechanism: Annotated[
+        Scram, typer.Option("--mechanism", "-m", help="Whose way of hashing is used.")
+    ] = Scram.SHA_512,
+    iterations: Annotated[
+        int,
+        typer.Option(
+            "--iterations", min=4_096, max=1_000_000, metavar="N", help="How long guessing takes."
+        ),
+    ] = ITERATIONS_DEFAULT,
+) -> None:
+    """Print what a configuration file may hold in place of a password for PLAIN.
+
+    It goes where the password would: `user_alice="SCRAM-SHA-512$..."` in the sasl.jaas.config of a
+    listener. Nobody can log in with it.
+    """
+    import os
+
+    from penstock.cli.user_passwords import new_password
+    from penstock.security import scram_keys
+    from penstock.security.plain import written
+
+    word = new_password("the file", file=password_file, generate=False)
+    kind = scram_keys.BY_NAME[mechanism.value.upper()]
+    salt = os.urandom(scram_keys.SALT_BYTES)
+    stretched = scram_keys.salted(kind, word, salt, iterations)
+    print(written(kind, scram_keys.credential(kind, salt, iterations, stretched)))

@@ -10,6 +10,8 @@ from penstock.cli import user_passwords
 from penstock.cli.failure import USAGE, Failure
 from penstock.cli.secure_secrets import MASK, SECRETS, shown
 from penstock.cli.user_passwords import new_password
+from penstock.security.plain import keep
+from tests.unit.cli.runner import Penstock
 
 
 class Terminal(io.TextIOWrapper):
@@ -75,6 +77,16 @@ def test_a_file_and_a_generated_one_exclude_each_other() -> None:
     with pytest.raises(Failure, match="--password-file and --generate"):
         new_password("alice", file="x", generate=True)
     assert user_passwords.generated() != user_passwords.generated()
+
+
+def test_what_is_written_in_place_of_a_password_opens_with_it_and_is_not_it(
+    penstock: Penstock,
+) -> None:
+    text = penstock.out("user", "hash", "-m", "scram-sha-256", stdin="geheim\n").strip()
+    assert text.startswith("SCRAM-SHA-256$8192:")
+    kept = keep(text, b"")
+    assert kept.opens("geheim")
+    assert not kept.opens(text)
 
 
 def test_secrets_are_shown_by_where_they_are_and_never_by_what() -> None:

@@ -1274,6 +1274,7 @@ Commands:
   create    Create a user, who logs in with SCRAM.
   password  Give a user another password.
   delete    Delete users: nobody logs in under these names any more.
+  hash      Print what a configuration file may hold in place of a...
 """,
     "user list": """\
 Usage: penstock user list [OPTIONS] [NAME]...
@@ -1394,6 +1395,24 @@ Options:
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
+""",
+    "user hash": """\
+Usage: penstock user hash [OPTIONS]
+
+  Print what a configuration file may hold in place of a password for PLAIN.
+
+  It goes where the password would: `user_alice="SCRAM-SHA-512$..."` in the
+  sasl.jaas.config of a listener. Nobody can log in with it.
+
+Options:
+  --password-file FILE            Where the password is; - is standard input.
+                                  [default: (asked for, or standard input)]
+  -m, --mechanism <scram-sha-256|scram-sha-512>
+                                  Whose way of hashing is used.  [default:
+                                  scram-sha-512]
+  --iterations N                  How long guessing takes.  [default: 8192;
+                                  4096<=x<=1000000]
+  -h, --help                      Show this message and exit.
 """,
     "acl": """\
 Usage: penstock acl [OPTIONS] COMMAND [ARGS]...
