@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.security.authority import Authority, write_private
+from penstock.security.jaas import OAUTH_MODULE, PLAIN_MODULE
 from penstock.testing.broker import Broker
 from tests.oracle.tools import Tools
 from tests.unit.cli.runner import Penstock
+from tests.unit.security.signing import AUDIENCE, ISSUER, Issuer
 
 READY = "penstock is ready on "
 UNREACHABLE, USAGE = 3, 2
@@ -265,6 +268,39 @@ def test_certificates_let_in_both_kinds_of_commands(tmp_path: Path) -> None:
         bare = ("-X", "security.protocol=ssl", "-X", f"ssl.ca.location={tmp_path}/ca.pem")
         for words in (("topic", "list"), ("group", "list")):
             assert penstock(*words, *bare, "--wait", "3").returncode != 0
+
+
+def test_plain_and_bearer_tokens_let_in_both_kinds_of_commands(tmp_path: Path) -> None:
+    hashed = Penstock(tmp_path).out("user", "hash", stdin="geheim\n").strip()
+    signer, keys, token = Issuer(), tmp_path / "keys.json", tmp_path / "token"
+    keys.write_bytes(signer.key_set)
+    now = int(time.time())
+    token.write_text(signer.sign({"sub": "alice", "iat": now, "exp": now + 600}))
+    config = {
+        "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="{hashed}";',
+        "sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}",
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+    endpoint = f"sasl.oauthbearer.token.endpoint.url=file://{token}"
+    files = {
+        "plain": "sasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={PLAIN_MODULE} required username="alice" password="geheim";\n',
+        "bearer": f"sasl.mechanism=OAUTHBEARER\n{endpoint}\n"
+        f"sasl.jaas.config={OAUTH_MODULE} required;\n",
+    }
+    with Broker(config, protocol="SASL_PLAINTEXT") as broker:
+        penstock = Penstock(tmp_path, broker.bootstrap_servers)
+        for name, text in files.items():
+            file = tmp_path / f"{name}.properties"
+            file.write_text(f"security.protocol=SASL_PLAINTEXT\n{text}")
+            for words in (("topic", "list"), ("group", "list")):
+                penstock.out(*words, "--command-config", str(file))
+        token.write_text(Issuer().sign({"sub": "alice", "iat": now, "exp": now + 600}))
+        forged = penstock("group", "list", "--command-config", str(tmp_path / "bearer.properties"))
+        assert forged.returncode == 1 and "does not let us in" in forged.stderr
 
 
 @pytest.mark.java
