@@ -51,6 +51,7 @@ class Shell:
         self._tools = tools
         self._folder = folder
         self.bootstrap = node.bootstrap
+        self.controllers = f"127.0.0.1:{node.controller_port}"
         self.admin = self.plain("admin", SECRET)
 
     def plain(self, user: str, password: str) -> Path:
@@ -77,6 +78,10 @@ class Shell:
         assert result.status == 0, f"{name} {arguments}:\n{result.out}{result.err}"
         assert "Exception" not in result.out + result.err, result.out + result.err
         return result.out
+
+    def of_controllers(self, name: str, *arguments: str) -> str:
+        """Through the listener of the controllers, which asks for no password here."""
+        return self._tools.check(name, "--bootstrap-controller", self.controllers, *arguments)
 
     def config(self, *arguments: str) -> str:
         return self(CONFIG, *arguments)
@@ -152,6 +157,16 @@ def test_who_has_no_right_to_see_or_change_rights_does_neither(shell: Shell) -> 
     ):
         refused = shell.attempt("AclCommand", *words, who=ann)
         assert "ClusterAuthorizationException" in refused.out + refused.err, words
+
+
+def test_controllers_are_asked_about_rights_themselves(shell: Shell, topic: str) -> None:
+    shell.of_controllers("AclCommand", "--add", "--allow-principal", "User:bob", "--operation",
+                         "Write", "--topic", topic)  # fmt: skip
+    given = {("User:bob", "*", "WRITE", "ALLOW")}
+    assert entries(shell.of_controllers("AclCommand", "--list", "--topic", topic)) == given
+    assert entries(shell("AclCommand", "--list", "--topic", topic)) == given
+    shell.of_controllers("AclCommand", "--remove", "--force", "--topic", topic)
+    assert not entries(shell.of_controllers("AclCommand", "--list", "--topic", topic))
 
 
 # -- users ----------------------------------------------------------------------------------------
