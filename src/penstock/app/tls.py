@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.security")
 
-CHECK_SECONDS = 3.0
+CHECK_SECONDS = 2.0
 """How often files are looked at."""
 
 _DAY_MS = 86_400_000
