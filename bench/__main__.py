@@ -10,7 +10,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import chart, cluster, groups, lifecycle, machine, pipelines, report, traffic, txn
+from bench import (
+    chart,
+    cluster,
+    groups,
+    lifecycle,
+    machine,
+    pipelines,
+    report,
+    security,
+    traffic,
+    txn,
+)
 from bench.model import FULL, QUICK, Case
 from bench.runner import TARGETS, Runner, progress
 from tests.oracle import apache
@@ -24,6 +35,7 @@ CASES = (
     *pipelines.CASES,
     *lifecycle.CASES,
     *cluster.CASES,
+    *security.CASES,
 )
 
 
