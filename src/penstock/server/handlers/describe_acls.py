@@ -19,6 +19,8 @@ from penstock.protocol.generated.describe_acls import (
 from penstock.security.acl_filters import AclFilter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.metadata.acls import Acl, AclsImage
     from penstock.protocol.generated.describe_acls import DescribeAclsRequest
     from penstock.server.broker import Broker
@@ -56,7 +58,9 @@ async def handle(
 async def _described(acls: AclsImage, wanted: AclFilter) -> list[DescribeAclsResource]:
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     exact = wanted.exact
-    candidates = acls.ids if exact is None else [exact][: exact in acls.ids]
+    candidates: Iterable[Acl] = acls.ids
+    if exact is not None:
+        candidates = (exact,) if exact in acls.ids else ()
     matches = wanted.matcher()
     for count, acl in enumerate(candidates):
         if count % SLICE == SLICE - 1:
