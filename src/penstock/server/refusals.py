@@ -8,10 +8,12 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import (
     alter_client_quotas,
     alter_configs,
+    alter_partition_reassignments,
     alter_replica_log_dirs,
     alter_user_scram_credentials,
     create_acls,
     delete_acls,
+    describe_client_quotas,
     elect_leaders,
     incremental_alter_configs,
     write_txn_markers,
@@ -144,6 +146,33 @@ def _alter_client_quotas(request: Any, error: ErrorCode, _: int) -> Message:
     )
 
 
+def _alter_partition_reassignments(request: Any, error: ErrorCode, _: int) -> Message:
+    return alter_partition_reassignments.AlterPartitionReassignmentsResponse(
+        error_code=error,
+        error_message=error.message,
+        responses=[
+            alter_partition_reassignments.ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    alter_partition_reassignments.ReassignablePartitionResponse(
+                        partition_index=each.partition_index,
+                        error_code=error,
+                        error_message=error.message,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _describe_client_quotas(_: Any, error: ErrorCode, __: int) -> Message:
+    return describe_client_quotas.DescribeClientQuotasResponse(
+        error_code=error, error_message=error.message, entries=None
+    )
+
+
 def _write_txn_markers(request: Any, error: ErrorCode, _: int) -> Message:
     return write_txn_markers.WriteTxnMarkersResponse(
         markers=[
@@ -223,6 +252,8 @@ _SHAPES: dict[int, Callable[[Any, ErrorCode, int], Message]] = {
     int(ApiKey.INCREMENTAL_ALTER_CONFIGS): _incremental_alter_configs,
     int(ApiKey.ALTER_CLIENT_QUOTAS): _alter_client_quotas,
     int(ApiKey.ELECT_LEADERS): _elect_leaders,
+    int(ApiKey.ALTER_PARTITION_REASSIGNMENTS): _alter_partition_reassignments,
+    int(ApiKey.DESCRIBE_CLIENT_QUOTAS): _describe_client_quotas,
     int(ApiKey.WRITE_TXN_MARKERS): _write_txn_markers,
     int(ApiKey.ALTER_REPLICA_LOG_DIRS): _alter_replica_log_dirs,
     int(ApiKey.CREATE_ACLS): _create_acls,
