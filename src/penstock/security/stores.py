@@ -187,12 +187,13 @@ def _name(store: Store) -> str:
 
 
 def _keys_of_pkcs12(store: Store, raw: bytes) -> tuple[PrivateKeyTypes, list[x509.Certificate]]:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     for password in dict.fromkeys((store.password, store.key_password)):
         try:
             key, own, others = pkcs12.load_key_and_certificates(raw, _bytes(password))
-        except ValueError:
+        except (ValueError, UnsupportedAlgorithm):
             continue
         if key is None or own is None:
             raise StoreError(f"{_name(store)}: there is no private key with a certificate in it")
@@ -201,11 +202,12 @@ def _keys_of_pkcs12(store: Store, raw: bytes) -> tuple[PrivateKeyTypes, list[x50
 
 
 def _trusted_of_pkcs12(store: Store, raw: bytes) -> list[x509.Certificate]:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     try:
         found = pkcs12.load_pkcs12(raw, _bytes(store.password))
-    except ValueError as problem:
+    except (ValueError, UnsupportedAlgorithm) as problem:
         raise StoreError(_cannot_open(store)) from problem
     own = [] if found.cert is None else [found.cert.certificate]
     return own + [each.certificate for each in found.additional_certs]
@@ -213,8 +215,8 @@ def _trusted_of_pkcs12(store: Store, raw: bytes) -> list[x509.Certificate]:
 
 def _cannot_open(store: Store) -> str:
     return (
-        f"{_name(store)} cannot be opened: the file is damaged, or ssl.{store.what}.password "
-        f"is {'wrong' if store.password else 'missing'}"
+        f"{_name(store)} cannot be opened: ssl.{store.what}.password is "
+        f"{'wrong' if store.password else 'missing'}, or the file is damaged or of an old kind"
     )
 
 
@@ -234,6 +236,7 @@ def _keys_of_pem(store: Store, raw: bytes) -> tuple[PrivateKeyTypes, list[x509.C
 
 
 def _pem_key(store: Store, block: bytes) -> PrivateKeyTypes:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     password = store.key_password if b"ENCRYPTED" in block else None
@@ -243,7 +246,7 @@ def _pem_key(store: Store, block: bytes) -> PrivateKeyTypes:
         raise StoreError(
             f"{_name(store)}: the private key is encrypted, and ssl.key.password is not set"
         ) from problem
-    except ValueError as problem:
+    except (ValueError, UnsupportedAlgorithm) as problem:
         wrong = ", or ssl.key.password is wrong" if password else ""
         raise StoreError(f"{_name(store)}: the private key is damaged{wrong}") from problem
 

@@ -172,15 +172,22 @@ def _common(context: ssl.SSLContext, settings: TlsSettings) -> Keys | None:
         with _as_file(keys.key + keys.chain) as path:
             context.load_cert_chain(path)
     except ssl.SSLError as problem:
-        raise StoreError(
-            f"{settings.keystore.location or 'ssl.keystore'} is refused by OpenSSL: "
-            f"{reason_of(problem)}"
-        ) from problem
+        place = _place(settings.keystore)
+        raise StoreError(f"{place} is refused by OpenSSL: {reason_of(problem)}") from problem
     return keys
 
 
 def _trust(context: ssl.SSLContext, store: Store) -> None:
-    context.load_verify_locations(cadata=read_trusted(store))
+    try:
+        context.load_verify_locations(cadata=read_trusted(store))
+    except ssl.SSLError as problem:
+        raise StoreError(
+            f"{_place(store)} is refused by OpenSSL: {reason_of(problem)}"
+        ) from problem
+
+
+def _place(store: Store) -> str:
+    return store.location or f"ssl.{store.what}"
 
 
 @contextmanager

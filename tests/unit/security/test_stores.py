@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -145,7 +146,7 @@ def test_settings_that_do_not_go_together_are_refused(store: Store, reason: str)
         (AUTHORITY.truststore("x"), {"password": "x"}, "no private key with a certificate"),
         ("hello", {}, "this is not PEM or PKCS12"),
         ("", {}, "this is not PEM or PKCS12"),
-        (b"\x30\x82\x01", {"password": "x"}, "the file is damaged"),
+        (b"\x30\x82\x01", {"password": "x"}, "or the file is damaged"),
         ("x" * (FILE_BYTES_MAX + 1), {}, "has more than"),
         (NODE.pem().replace("MI", "XX"), {}, "damaged"),
     ],
@@ -208,3 +209,24 @@ def test_a_file_that_was_replaced_has_another_stamp(tmp_path: Path) -> None:
     assert stamp_of(store) != before
     Path(str(store.location)).unlink()
     assert stamp_of(store) is None
+
+
+def test_a_key_of_the_old_kind_is_read_with_its_headers(tmp_path: Path) -> None:
+    path = tmp_path / "rsa.pem"
+    command = ["openssl", "genrsa", "-traditional", "-aes128", "-passout", f"pass:{SECRET}"]
+    subprocess.run([*command, "-out", str(path), "2048"], check=True, capture_output=True)
+    command = ["openssl", "req", "-x509", "-key", str(path), "-passin", f"pass:{SECRET}"]
+    made = subprocess.run([*command, "-subj", "/CN=old"], check=True, capture_output=True)
+    assert "Proc-Type" in path.read_text()
+    store = keystore(tmp_path, path.read_bytes() + made.stdout, key_password=SECRET)
+    assert read_keys(store).subject == "CN=old"
+
+
+@pytest.mark.parametrize("options", [(), ("-legacy",)])
+def test_pkcs12_that_openssl_packed_is_opened(tmp_path: Path, options: tuple[str, ...]) -> None:
+    plain = tmp_path / "plain.pem"
+    plain.write_text(NODE.pem())
+    command = ["openssl", "pkcs12", "-export", "-in", str(plain), "-passout", f"pass:{SECRET}"]
+    made = subprocess.run([*command, *options], capture_output=True, check=True)
+    store = keystore(tmp_path, made.stdout, password=SECRET)
+    assert read_keys(store).chain.decode().startswith(NODE.chain_pem[:500])
