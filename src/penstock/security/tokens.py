@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,11 +13,17 @@ if TYPE_CHECKING:
     from penstock.model.config.node import NodeConfig
 
 
+SECRETS_MAX = 16_384
+"""Secrets that are remembered: more than there may be tokens, since who shows one that does not
+exist is compared with them all."""
+
+
 def secret_of(config: NodeConfig) -> str | None:
     """The key that all nodes share; None if there are no delegation tokens."""
     return config.get_str("delegation.token.secret.key") or None
 
 
+@lru_cache(maxsize=SECRETS_MAX)
 def token_hmac(secret: str, token_id: str) -> bytes:
     """What the holder of a token shows, made from the key that all nodes share. As the password of
     a SCRAM login it is written in base64."""
