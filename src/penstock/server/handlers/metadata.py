@@ -123,7 +123,7 @@ async def _create_and_answer(
     errors: dict[str, ErrorCode],
     wanted: list[str],
 ) -> MetadataResponse:
-    created = await create_topics_on_demand(broker, wanted)
+    created = await create_topics_on_demand(broker, call, wanted)
     return _answer(broker, call, request, hidden, errors | created)
 
 
