@@ -169,6 +169,19 @@ async def test_whichever_node_is_asked_the_controller_decides_and_all_learn_of_i
             assert await listed(asker) == {"topic-1", "topic-2", "topic-3"}
 
 
+async def test_whichever_node_is_asked_a_token_stands_for_who_asked(tmp_path: Path) -> None:
+    async with several_nodes(tmp_path, 3, {"delegation.token.secret.key": SECRET}) as cluster:
+        request = create_delegation_token.CreateDelegationTokenRequest()
+        for number, node in cluster.nodes.items():
+            call = call_of(Principal(f"user-{number}"), enveloped=True)
+            call.api_key = int(ApiKey.CREATE_DELEGATION_TOKEN)
+            made = await create_handler.handle(node.broker, call, request)
+            assert (made.error_code, made.principal_name) == (0, f"user-{number}")
+            assert made.hmac == token_hmac(SECRET, made.token_id)
+        owners = [token.owner for token in cluster.image.delegation_tokens.by_id.values()]
+        assert sorted(owners) == ["User:user-1", "User:user-2", "User:user-3"]
+
+
 async def test_each_change_is_written_down_and_no_secret_with_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
