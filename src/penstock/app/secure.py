@@ -267,7 +267,9 @@ def _holds_data(data: str) -> bool:
 def _names_of(host: str) -> set[str]:
     """Under which names and addresses clients come to this machine."""
     names = {"localhost", "127.0.0.1", "::1", socket.gethostname()}
-    return names if host in ANY_ADDRESS else {*names, host.strip("[]")}
+    if host not in ANY_ADDRESS:
+        names.add(host.strip("[]"))
+    return {each for each in names if each.isascii()}  # a certificate can name no other
 
 
 def _indented(text: str) -> str:

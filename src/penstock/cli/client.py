@@ -49,6 +49,8 @@ _HINTS = {
     "there are: a partition has at most one replica on each",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "ask for the right to this topic, or pass the "
     "credentials of somebody who has it, with --profile or --command-config",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "ask for the right to this group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ask for the right to administer the cluster",
     KafkaError.INVALID_PARTITIONS: "a topic's partitions can grow in number, and never shrink",
 }
 

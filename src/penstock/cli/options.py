@@ -32,7 +32,11 @@ Bootstrap = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("-X", metavar="KEY=VALUE", help="A librdkafka client setting; repeatable."),
+    typer.Option(
+        "-X",
+        metavar="KEY=VALUE",
+        help="A client setting, as librdkafka or Kafka name it; repeatable.",
+    ),
 ]
 ProfileName = Annotated[
     str | None,

@@ -55,6 +55,12 @@ _HINTS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "ask for the right to this topic",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "ask for the right to this id",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ask for the right to administer the cluster",
+    ErrorCode.SECURITY_DISABLED: "this cluster lets everybody do everything, unless its nodes have "
+    "authorizer.class.name set",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "its nodes need delegation.token.secret.key, the "
+    "same for all",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "tokens are for those who have logged in with "
+    "a password or a certificate",
 }
 
 

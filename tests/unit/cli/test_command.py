@@ -115,7 +115,7 @@ def test_a_node_carries_no_parser() -> None:
     script = (
         "import sys, types; from penstock.cli.main import run;"
         "app = sys.modules['penstock.app'] = types.ModuleType('penstock.app');"
-        "app.run_up = app.run_server = app.run_company = lambda *_: 7;"
+        "app.run_up = app.run_server = app.run_company = lambda *_, **__: 7;"
         "print(run(['up', '--port', '0']), 'typer' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

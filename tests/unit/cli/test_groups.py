@@ -89,7 +89,7 @@ def test_what_a_member_is_to_have_shows_while_it_does_not_have_it() -> None:
         (("group", "delete", "g"), "not deleting g unasked"),
         (("group", "delete", "g", "-t", "t"), "not deleting offsets of g unasked"),
         (("group", "list", "-X", "securty.protocol=ssl"), "-X securty.protocol means nothing"),
-        (("group", "list", "-X", "security.protocol=tls"), "-X security.protocol=tls is none"),
+        (("group", "list", "-X", "security.protocol=tls"), "security.protocol=tls is none"),
         (("group", "list", "-b", "localhost:http"), "'http' is no port"),
         (("txn", "abort"), "which transaction?"),
         (("txn", "abort", "--id", "i", "-t", "t"), "--id goes with no other choice"),

@@ -202,7 +202,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -228,7 +229,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -252,7 +254,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -279,7 +282,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -303,7 +307,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -349,7 +354,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -394,7 +400,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -438,7 +445,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -462,7 +470,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -492,7 +501,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -533,7 +543,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -559,7 +570,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -602,7 +614,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -627,7 +640,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -656,7 +670,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -688,7 +703,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -971,7 +987,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -998,7 +1015,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -1024,7 +1042,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -1109,7 +1128,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1130,7 +1150,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1161,7 +1182,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1189,7 +1211,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1224,7 +1247,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1251,7 +1275,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -1290,7 +1315,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1324,7 +1350,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1357,7 +1384,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1386,7 +1414,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -1450,7 +1479,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1495,7 +1525,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1536,7 +1567,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1576,7 +1608,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1614,7 +1647,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -1644,7 +1678,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -1685,7 +1720,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1707,7 +1743,8 @@ Options:
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
                                   default: localhost:9092]
-  -X KEY=VALUE                    A librdkafka client setting; repeatable.
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
   --profile NAME                  Address and security of a cluster, by name;
                                   see `penstock profile`.  [env var:
                                   PENSTOCK_PROFILE; default: (the one in use)]
@@ -1732,7 +1769,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
@@ -1756,7 +1794,8 @@ Options:
   -b, --bootstrap HOST:PORT  A broker of the cluster, or several with commas.
                              [env var: PENSTOCK_BOOTSTRAP; default:
                              localhost:9092]
-  -X KEY=VALUE               A librdkafka client setting; repeatable.
+  -X KEY=VALUE               A client setting, as librdkafka or Kafka name it;
+                             repeatable.
   --profile NAME             Address and security of a cluster, by name; see
                              `penstock profile`.  [env var: PENSTOCK_PROFILE;
                              default: (the one in use)]
