@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -119,9 +120,11 @@ def _cut(value: Any) -> Any:
     if isinstance(value, str):
         return _short(value)
     if isinstance(value, dict):
-        return {_short(str(key)): _cut(each) for key, each in list(value.items())[:ITEMS_MAX]}
+        some = {_short(str(key)): _cut(value[key]) for key in islice(value, ITEMS_MAX)}
+        more = len(value) - ITEMS_MAX
+        return {**some, "...": f"and {more} more"} if more > 0 else some
     if isinstance(value, list | tuple | set | frozenset):
-        items = [_cut(each) for each in list(value)[:ITEMS_MAX]]
+        items = [_cut(each) for each in islice(value, ITEMS_MAX)]
         more = len(value) - ITEMS_MAX
         return [*items, f"and {more} more"] if more > 0 else items
     return value if value is None or isinstance(value, bool | int | float) else _short(str(value))

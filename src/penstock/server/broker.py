@@ -152,7 +152,7 @@ class Broker:
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Become what a newly committed image says."""
         self.image = image
-        if self.authorizer is not None:
+        if self.authorizer is not None and delta.acls is not None:
             self.authorizer.on_image(image.acls, delta.acls)
         self.neighbours.on_image(image)
         self.throttles.on_image(image, delta)
