@@ -51,7 +51,10 @@ class Issued:
         return _pem(self.certificate) + _pem(self._signer)
 
     def key_pem(self, password: str | None = None) -> str:
-        """The private key, encrypted if there is a password: ssl.keystore.key."""
+        """The private key, encrypted if there is a password: ssl.keystore.key.
+
+        Java before 19 reads no encrypted one: give it PKCS12.
+        """
         return _key_pem(self._key, password)
 
     def pem(self, password: str | None = None) -> str:
