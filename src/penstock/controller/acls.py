@@ -32,7 +32,7 @@ CHANGES_MAX = 10_000
 ACLS_MAX = 100_000
 """Entries that may stand at once: every node holds them all, and looks through them."""
 
-LOOKS_MAX = 2_000_000
+LOOKS_MAX = 500_000
 """How many entries the filters of one request may look at: while they do, everybody waits."""
 
 _KINDS = frozenset(map(int, ResourceType)) - {ResourceType.UNKNOWN, ResourceType.ANY}
