@@ -27,9 +27,6 @@ log = logging.getLogger("penstock.net")
 SLOTS_MAX = 256
 """Replies that one connection may wait for at once; more requests are not read."""
 
-SLICE_SECONDS = 0.02
-"""How long one connection's requests are served before the others get their turn."""
-
 Reply = bytearray | list[Part]
 """A whole response frame: as bytes, or as parts of which some are slices of files."""
 
@@ -184,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
     def _cut(self, view: memoryview) -> None:
         at, end = 0, len(view)
         bytes_max = self._assembly.frame_bytes_max
-        began = 0.0
+        until = 0.0
         try:
             while end - at >= 4:
                 frame_end = at + 4 + frame_length(view, at, bytes_max)
@@ -202,8 +199,10 @@ class Connection(asyncio.BufferedProtocol):
                     if self._closing:
                         return
                     break  # muted
-                began = began or self.last_active
-                if self.last_active - began > SLICE_SECONDS:
+                if at == end:
+                    break
+                until = until or self._listener.turns.until(self.last_active)
+                if self.last_active > until:
                     self._pause()
                     self._listener.loop.call_soon(self._writable)
                     break

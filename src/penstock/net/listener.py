@@ -17,6 +17,7 @@ from penstock.net.connection import Connection, Service
 from penstock.net.handshakes import Handshakes
 from penstock.net.strangers import Strangers
 from penstock.net.tls import Encrypted, ServerTls
+from penstock.net.turns import Turns
 
 log = logging.getLogger("penstock.net")
 
@@ -65,6 +66,7 @@ class Listener:
         self.loop = asyncio.get_running_loop()
         self.port = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
+        self.turns = Turns(self.loop)
         self.complaints = Complaints(log, self.loop, name)
         self.strangers = Strangers(self.loop, self.complaints.refused)
         self.admission = admission or Admission()

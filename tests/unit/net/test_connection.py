@@ -502,3 +502,24 @@ def test_a_connection_muted_for_longer_than_it_may_be_idle_is_closed(run: Run) -
             assert await client.is_closed()
 
     run(scenario())
+
+
+def test_however_many_flood_a_client_with_one_request_waits_for_one_of_each(run: Run) -> None:
+    async def scenario() -> None:
+        async with running(service=SlowService(0.002)) as node:
+            loop = asyncio.get_running_loop()
+            flooding = [await node.client() for _ in range(8)]
+            for client in flooding:
+                client.send(*[b"n"] * 500)
+            modest = await node.client()
+            waits = []
+            for _ in range(5):
+                began = loop.time()
+                modest.send(b"e")
+                assert await modest.receive() == b"e"
+                waits.append(loop.time() - began)
+            # A turn's time and a request of each, not the time of eight: at 20 ms a client, as
+            # much as 160 ms would pass.
+            assert min(waits) < 0.08
+
+    run(scenario())
