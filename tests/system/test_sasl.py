@@ -208,6 +208,7 @@ def scram_cluster(password: Callable[[int], str]) -> Cluster:
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
         "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
+        "connections.max.reauth.ms": "2000",  # so that nodes log in again under way
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
     }
@@ -231,12 +232,14 @@ def test_nodes_that_log_in_to_each_other_elect_replicate_and_come_back() -> None
         settings = plain(cluster, "alice", "alice-secret", "SCRAM-SHA-512")
         admin = AdminClient(settings)
         admin.create_topics([NewTopic("t", 3, 3)])["t"].result(SECONDS_MAX)
+        for _ in range(3):
+            write(settings, 30)
+            time.sleep(1)  # longer than a session, all in all
         # The nodes' own password becomes another one; who logs in with it has to be believed
         # after a restart too, before anybody could say what is committed.
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         changed = UserScramCredentialUpsertion("node", info, b"another")
         admin.alter_user_scram_credentials([changed])["node"].result(SECONDS_MAX)
-        write(settings, 30)
         cluster.kill()
         for node in cluster.nodes.values():
             node.config["sasl.jaas.config"] = (

@@ -3,6 +3,7 @@ this node shows at the listeners of others."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, cast
 
 from penstock.app.problems import CannotStart
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.security.mechanisms import Mechanism
     from penstock.security.oauth_keys import Keys
 
+log = logging.getLogger("penstock.app")
+
 _SECURED = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 _HANDLERS = (_SECURED, _SECURED.replace("oauthbearer.", "oauthbearer.secured."))
 """The checks of tokens that are built in, by the names that Kafka has had for them."""
@@ -46,7 +49,9 @@ class Sasl:
         toll = Toll(config.get_int("connection.failed.authentication.delay.ms"))
         for listener in config.listeners:
             if listener.protocol.startswith("SASL_"):
-                self._desks[listener.name] = self._desk(listener.name, toll, chance)
+                desk = self._desks[listener.name] = self._desk(listener.name, toll, chance)
+                if listener.protocol == "SASL_PLAINTEXT" and not _is_near(listener.host):
+                    _warn_of_eavesdroppers(listener.name, desk)
         for name in (config.inter_broker_listener_name, *config.controller_listener_names):
             if config.security_protocols.get(name, "").startswith("SASL_"):
                 self._open_own(name, workers, chance)
@@ -155,6 +160,21 @@ def jaas_module(config: NodeConfig, listener: str, mechanism: str) -> LoginModul
         except JaasProblem as problem:
             raise CannotStart(f"{key}: {problem}") from None
     return None
+
+
+def _is_near(host: str) -> bool:
+    """Whether only this machine can connect there."""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
+def _warn_of_eavesdroppers(listener: str, desk: Desk) -> None:
+    open_to_all = [name for name in (PLAIN, OAUTHBEARER) if name in desk.mechanisms]
+    if open_to_all:
+        log.warning(
+            "listener %s takes %s without TLS: whoever sees the traffic can log in as anybody",
+            listener,
+            " and ".join(open_to_all),
+        )
 
 
 def _users(listener: str, module: LoginModule, chance: Chance) -> dict[str, Kept]:

@@ -47,6 +47,28 @@ def test_a_node_alone_needs_no_credentials_of_its_own() -> None:
     opened_with({})
 
 
+@pytest.mark.parametrize(
+    ("protocol", "host", "warned"),
+    [
+        ("SASL_PLAINTEXT", "127.0.0.1", False),
+        ("SASL_PLAINTEXT", "0.0.0.0", True),
+        ("SASL_PLAINTEXT", "", True),
+        ("SASL_SSL", "0.0.0.0", False),
+    ],
+)
+def test_passwords_on_an_open_road_are_warned_of(
+    protocol: str, host: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened_with(
+        {
+            "listeners": f"CLIENTS://{host}:0,CONTROLLER://127.0.0.1:0",
+            "advertised.listeners": "CLIENTS://127.0.0.1:9092",
+            "listener.security.protocol.map": f"CLIENTS:{protocol},CONTROLLER:SASL_PLAINTEXT",
+        }
+    )
+    assert ("CLIENTS takes PLAIN without TLS" in caplog.text) is warned
+
+
 def test_a_node_among_others_says_what_it_lacks() -> None:
     refusal = refusal_of(OTHERS)
     assert "listener CLIENTS with PLAIN" in refusal
