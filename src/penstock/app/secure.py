@@ -41,6 +41,8 @@ RENEW_MS = 30 * 24 * 3600 * 1000
 
 PASSWORD_BYTES = 24
 
+_SERVERS = "bootstrap.servers"
+
 
 class CannotSecure(ValueError):
     """The directory does not fit; the message says what to do."""
@@ -224,11 +226,8 @@ class Secured:
 
         The text may go to a log: secrets stand in it only where the caller says so.
         """
-        from penstock.security.authority import write_private
-
         password = self._password()
-        if password is not None:
-            write_private(self.files.properties, self._properties(address, password))
+        self._write_properties(address, password)
         shown = password if with_secrets and self.is_new else None
         files = self.files
         width = max(map(len, (files.authority, files.properties, files.password)))
@@ -242,10 +241,27 @@ class Secured:
             lines=_indented(self._properties(address, shown)),
         )
 
+    def _write_properties(self, address: str, password: str | None) -> None:
+        """Only the address is ours to change in a file that is there: somebody may have given the
+        admin another password."""
+        from penstock.security.authority import write_private
+
+        try:
+            with open(self.files.properties) as file:
+                found = file.read()
+        except FileNotFoundError:
+            if password is not None:
+                write_private(self.files.properties, self._properties(address, password))
+            return
+        lines = found.splitlines(keepends=True)
+        ours = [f"{_SERVERS}={address}\n" if _is_address(line) else line for line in lines]
+        if ours != lines:
+            write_private(self.files.properties, "".join(ours))
+
     def _properties(self, address: str, password: str | None) -> str:
         """Kafka's client properties; without a password, with a word of where it is."""
         lines = {
-            "bootstrap.servers": address,
+            _SERVERS: address,
             "security.protocol": PROTOCOL,
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.files.authority,
@@ -258,6 +274,10 @@ class Secured:
         return (
             f'{text}sasl.jaas.config={module} required username="{ADMIN}" password="{password}";\n'
         )
+
+
+def _is_address(line: str) -> bool:
+    return line.startswith(f"{_SERVERS}=")
 
 
 def _holds_data(data: str) -> bool:

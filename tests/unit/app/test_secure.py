@@ -94,6 +94,19 @@ def test_the_password_is_shown_once_and_only_where_it_may_be(tmp_path: Path) -> 
     assert password not in Secured(str(tmp_path), "localhost").tell("x:1", with_secrets=True)
 
 
+def test_a_later_start_changes_nothing_but_the_address_in_the_admins_file(tmp_path: Path) -> None:
+    secured = Secured(str(tmp_path), "localhost")
+    secured.tell("localhost:9092", with_secrets=False)
+    file = Path(secured.files.properties)
+    password = Path(secured.files.password).read_text()
+    file.write_text(file.read_text().replace(password, "another") + "acks=all\n")
+    Secured(str(tmp_path), "localhost").tell("localhost:9192", with_secrets=False)
+    text = file.read_text()
+    assert text.startswith("bootstrap.servers=localhost:9192\n")
+    assert 'password="another"' in text and text.endswith("acks=all\n")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_several_brokers_trust_each_other_by_certificate(tmp_path: Path) -> None:
     secured = Secured(str(tmp_path), "localhost")
     made = members(3, str(tmp_path), "localhost", 9092, {}, secured)
