@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 from penstock.net.buffers import BORROWED_BYTES_MIN, BufferPool
 from penstock.net.framing import FrameAssembly, FrameError, frame_length
+from penstock.protocol.generated.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from penstock.protocol.headers import (
     read_request_header,
     read_response_header,
@@ -15,8 +22,10 @@ from penstock.protocol.headers import (
 from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API
 from penstock.server.large_produce import check_outline
+from penstock.server.plain_produce import BY_ID_FROM, serve_plain
 from tests.fuzz.target import Target
 from tests.fuzz.targets.messages import apache_bodies
+from tests.fuzz.targets.records import apache_batches
 
 FRAME_BYTES_MAX = 2000
 OUTLINE_BYTES_MAX = 500
@@ -151,7 +160,75 @@ def _outlines() -> Iterator[bytes]:
         yield bytes((versions.index(version),)) + body
 
 
+class _AnyPartition(dict[Any, Any]):
+    """Every partition that is asked for is led here, and keeps what it is given."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        def append(batch: memoryview, now: int, verified: object) -> str:
+            taken.append((key, bytes(batch)))
+            return "kept"
+
+        taken = self.setdefault("taken", [])
+        return SimpleNamespace(
+            append=append,
+            topic=key[0],
+            leading=True,
+            internal=False,
+            offline=False,
+            under_min=False,
+        )
+
+
+def short_way(data: bytes) -> None:
+    """What the short way of produce takes is what the decoder reads, partition by partition."""
+    frame = struct.pack(">h", PRODUCE) + data
+    kept = _AnyPartition()
+    clock = SimpleNamespace(now=lambda: 0)
+    broker: Any = SimpleNamespace(hosted=kept, hosted_by_id=kept, clock=clock, quotas=None)
+    connection: Any = SimpleNamespace(gate=None, last_active=0.0)
+    taken = serve_plain(broker, connection, memoryview(frame), lambda *_: bytearray())
+    if taken is None:
+        assert not dict.get(kept, "taken"), "stored, and left to the long way to store again"
+        return
+    _, version, _, _, at = read_request_header(memoryview(frame))
+    request: Any
+    request, end = API[PRODUCE].request_class.read(frame, version, at)
+    assert end == len(frame)
+    assert request.transactional_id is None
+    read = [
+        ((topic.topic_id if version >= BY_ID_FROM else topic.name, part.index), bytes(part.records))
+        for topic in request.topic_data
+        for part in topic.partition_data
+    ]
+    assert read == dict.get(kept, "taken")
+
+
+def _short_frames() -> Iterator[bytes]:
+    for version in (9, 12, 13):
+        for indexes in ([0], [0, 1, 2]):
+            request = ProduceRequest(
+                transactional_id=None,
+                acks=-1,
+                timeout_ms=1000,
+                topic_data=[
+                    TopicProduceData(
+                        name="" if version >= BY_ID_FROM else "orders",
+                        topic_id=bytes(range(16)) if version >= BY_ID_FROM else bytes(16),
+                        partition_data=[
+                            PartitionProduceData(index=index, records=apache_batches()[0])
+                            for index in indexes
+                        ],
+                    )
+                ],
+            )
+            out = bytearray()
+            write_request_header(out, PRODUCE, version, 7, "client")
+            request.write(version, out)
+            yield bytes(out[2:])
+
+
 TARGETS = [
+    Target("short_produce", short_way, _short_frames),
     Target("frames", assemble, _streams, memory_base=2 << 20),
     Target("request_heads", head_of_request, _request_heads, size_max=512),
     Target(
