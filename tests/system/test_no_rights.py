@@ -19,6 +19,7 @@ import pytest
 
 from penstock.app.node import Node
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import NOT_ASKED
 from penstock.net.connection import CloseConnection
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.message import Part
@@ -56,6 +57,8 @@ RESOURCES = ((2, TOPIC), (3, GROUP), (4, ""), (4, "1"), (8, "1"), (16, METRICS),
 
 _NUMBERS = {
     "ms": (0, 1, -1),  # nobody has patience
+    "session_timeout_ms": (10_000,),
+    "rebalance_timeout_ms": (10_000,),
     "port": (1, 100),
     "type": (0, 1, 2, 3, 4),
     "partition": (0, 1, 2, 7),
@@ -63,7 +66,7 @@ _NUMBERS = {
     "index": (0, 1, 2, 7),
     "indexes": (0, 1, 2, 7),
 }
-"""Numbers that mean something, by the last word of a field's name."""
+"""Numbers that mean something, by a field's name or its last word."""
 
 TOLD_TO_ALL = frozenset(
     {
@@ -162,7 +165,8 @@ class Naming(RandomRequests):
         if kind == "bytes":
             return chance.choice((self._world.topic_id, self._world.topic_id, self._world.hmac))
         if kind == "int":
-            return chance.choice(_NUMBERS.get(name.rpartition("_")[2], (0, 1, -1, 2, 100)))
+            some = _NUMBERS.get(name) or _NUMBERS.get(name.rpartition("_")[2], (0, 1, -1, 2, 100))
+            return chance.choice(some)
         if kind.startswith("list["):
             counts = (0, 0, 1, 2) if kind == "list[str]" else (0, 1, 1, 1, 2)
             return [self._value(cls, name, kind[5:-1]) for _ in range(chance.choice(counts))]
@@ -233,6 +237,7 @@ async def test_two_worlds_look_the_same_to_who_has_no_rights(tmp_path: Path, quo
                         for each in (full, empty)
                     ]
                     asked += 1
+                    assert not _rights_in(told), (spec.name, version, told)
                     if told != own:
                         request, _ = spec.request_class.read(
                             memoryview(frame), version, _body_at(frame)
@@ -240,6 +245,14 @@ async def test_two_worlds_look_the_same_to_who_has_no_rights(tmp_path: Path, quo
                         different.append(f"{spec.name} {version}: {told}\n not {own}\n {request}")
         assert not different, f"{len(different)} of {asked}:\n" + "\n".join(different[:20])
         assert [state(each.node) for each in (full, empty)] == before
+
+
+def _rights_in(answer: str | dict[str, Any]) -> list[str]:
+    """Rights that an answer says one has."""
+    if isinstance(answer, str):
+        return []
+    told = ((path, value) for path, value in answer.items() if path.endswith("_operations"))
+    return [path for path, value in told if value not in (0, NOT_ASKED)]
 
 
 def _who(key: int) -> Principal:
