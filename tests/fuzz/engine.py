@@ -10,7 +10,7 @@ import sys
 
 
 def main() -> None:
-    import atheris
+    import atheris  # type: ignore[import-untyped]  # an extra: `fuzz`
 
     # What is imported here is instrumented, so nothing of the package may be imported before.
     with atheris.instrument_imports(include=["penstock"]):

@@ -381,7 +381,8 @@ async def test_transactions_are_only_for_who_may_have_them(node: Node) -> None:
         timeout_ms=1000,
         topic_data=[
             TopicProduceData(
-                name="t", partition_data=[PartitionProduceData(index=0, records=records)]
+                name="t",
+                partition_data=[PartitionProduceData(index=0, records=memoryview(records))],
             )
         ],
     )

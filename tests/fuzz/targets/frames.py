@@ -62,7 +62,8 @@ def assemble(data: bytes) -> None:
 
 def _frames_of(stream: bytes) -> tuple[list[bytes], bool]:
     """The whole frames, and whether a length ends them that nobody may announce."""
-    frames, at = [], 0
+    frames: list[bytes] = []
+    at = 0
     while len(stream) - at >= 4:
         (length,) = struct.unpack_from(">i", stream, at)
         if not 0 <= length <= FRAME_BYTES_MAX:
@@ -204,6 +205,7 @@ def short_way(data: bytes) -> None:
 
 
 def _short_frames() -> Iterator[bytes]:
+    records = apache_batches()[0]
     for version in (9, 12, 13):
         for indexes in ([0], [0, 1, 2]):
             request = ProduceRequest(
@@ -215,7 +217,7 @@ def _short_frames() -> Iterator[bytes]:
                         name="" if version >= BY_ID_FROM else "orders",
                         topic_id=bytes(range(16)) if version >= BY_ID_FROM else bytes(16),
                         partition_data=[
-                            PartitionProduceData(index=index, records=apache_batches()[0])
+                            PartitionProduceData(index=index, records=memoryview(records))
                             for index in indexes
                         ],
                     )

@@ -86,7 +86,7 @@ def offsets(data: bytes) -> None:
 def _shard() -> GroupShard:
     from penstock.coordination.group.settings import GroupSettings
 
-    return GroupShard(0, GroupSettings.of(NodeConfig.of(NODE)), SimpleNamespace())  # type: ignore[arg-type]
+    return GroupShard(0, GroupSettings.of(NodeConfig.of(NODE)), SimpleNamespace())
 
 
 def _offsets() -> Iterator[bytes]:
