@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from penstock.net.connection import Connection
     from penstock.net.handshakes import Handshakes
 
+FED_BYTES = 32 * 1024
+ENCRYPTED_BYTES = 64 * 1024
+"""What OpenSSL holds at a time, on the way in and on the way out: it keeps the memory that it ever
+needed for as long as the connection lives."""
+
+_NOTHING = memoryview(b"")
+
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
 """How OpenSSL says that the first bytes were no greeting of TLS."""
 
@@ -44,6 +51,7 @@ class Encrypted(asyncio.BufferedProtocol):
         "_reading",
         "_socket",
         "_tls",
+        "_unfed",
         "host",
     )
 
@@ -56,6 +64,7 @@ class Encrypted(asyncio.BufferedProtocol):
         self._connection: Connection | None = None
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
+        self._unfed = _NOTHING  # received, and not given to TLS yet
         self._reading = True
         self._farewell = False  # whether TLS was told that no more comes
         self._ended = False  # whether the connection was told so
@@ -72,13 +81,15 @@ class Encrypted(asyncio.BufferedProtocol):
         return self._handshakes.room
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._incoming.write(self._handshakes.room[:nbytes])
         if self._closing:
             return
+        self._unfed = self._handshakes.room[:nbytes]
         if self._connection is None:
+            self._feed(nbytes)
             self._shake_hands()
         else:
             self._read()
+            self._feed(nbytes)  # what is not wanted yet: the next to receive needs the room
 
     def eof_received(self) -> bool:
         if self._connection is None:
@@ -128,10 +139,10 @@ class Encrypted(asyncio.BufferedProtocol):
         """Hand over what arrived, as long as it is wanted."""
         connection = self._connection
         assert connection is not None
-        complete = True  # records, as far as they were looked at
+        more = True
         try:
-            while complete and self._reading and not self._closing and self._waiting():
-                filled, complete = self._fill(connection.get_buffer(-1))
+            while more and self._reading and not self._closing and self._waiting():
+                filled, more = self._fill(connection.get_buffer(-1))
                 if filled:
                     connection.buffer_updated(filled)
             if self._farewell and self._reading and not self._closing:
@@ -142,26 +153,34 @@ class Encrypted(asyncio.BufferedProtocol):
             self._break_off(problem)
 
     def _fill(self, room: memoryview) -> tuple[int, bool]:
-        """Decrypt into the room. How much there was, and whether it ended with a whole record."""
+        """Decrypt into the room. How much there was, and whether there may be more."""
         filled, size = 0, len(room)
         # Some clients make a record of each kilobyte: this loop is as hot as any.
         incoming, read, pending = self._incoming, self._tls.read, self._tls.pending
-        try:
-            while filled < size and (incoming.pending or pending()):
+        while filled < size:
+            if not incoming.pending and not pending() and not self._feed(FED_BYTES):
+                break
+            try:
                 count: int = read(size - filled, room[filled:])  # type: ignore[assignment]
-                if not count:
-                    self._farewell = True
-                    return filled, False
-                filled += count
-        except ssl.SSLWantReadError:
-            return filled, False
-        except ssl.SSLZeroReturnError:
-            self._farewell = True
-            return filled, False
+            except ssl.SSLWantReadError:
+                if self._feed(FED_BYTES):
+                    continue  # the rest of a record
+                return filled, False
+            except ssl.SSLZeroReturnError:
+                count = 0
+            if not count:
+                self._farewell = True
+                return filled, False
+            filled += count
         return filled, True
 
+    def _feed(self, count: int) -> int:
+        """Give TLS more of what was received. It never gives memory back: so it has little."""
+        fed, self._unfed = self._unfed[:count], self._unfed[count:]
+        return self._incoming.write(fed)
+
     def _waiting(self) -> int:
-        return self._incoming.pending or self._tls.pending()
+        return self._incoming.pending or len(self._unfed) or self._tls.pending()
 
     def _end(self) -> None:
         """The client sends no more; it may still wait for answers."""
@@ -178,13 +197,16 @@ class Encrypted(asyncio.BufferedProtocol):
         if self._closing or not data:
             return
         try:
-            sent = self._tls.write(data)
-            while sent < len(data):
-                sent += self._tls.write(memoryview(data)[sent:])
+            if len(data) <= ENCRYPTED_BYTES:
+                self._tls.write(data)
+                self._flush()
+                return
+            rest = memoryview(data)
+            while rest and not self._closing:
+                rest = rest[self._tls.write(rest[:ENCRYPTED_BYTES]) :]
+                self._flush()
         except ssl.SSLError as problem:
             self._break_off(problem)
-            return
-        self._flush()
 
     def _break_off(self, problem: ssl.SSLError) -> None:
         self._handshakes.failed(self, reason_of(problem))

@@ -582,3 +582,19 @@ def test_idle_connections_hold_no_receive_memory(run: Run) -> None:
             assert isinstance(node.listener.pool, BufferPool)
 
     run(scenario())
+
+
+def test_what_is_not_wanted_yet_waits_and_nothing_else_is_received_over_it(run: Run) -> None:
+    async def scenario() -> None:
+        async with encrypted(Keys()) as node:
+            first, second = await node.client(client_tls()), await node.client(client_tls())
+            bodies = [b"e%d-" % number + os.urandom(3000) for number in range(100)]
+            first.send(b"w1", *bodies)
+            await eventually(lambda: node.service.waiting)
+            for _ in range(20):
+                second.send(b"e" + os.urandom(100_000))
+                await second.receive()
+            node.service.release(b"w1")
+            assert [await first.receive() for _ in range(101)] == [b"w1", *bodies]
+
+    run(scenario())
