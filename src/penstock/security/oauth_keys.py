@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.security")
 
 KEYS_MAX = 100
+RSA_BITS_MIN = 2048
 BYTES_MAX = 256 * 1024
 SECONDS_MAX = 10.0
 AGAIN_SECONDS_MIN = 10.0
@@ -66,6 +67,8 @@ def read_keys(data: bytes) -> dict[str, SigningKey]:
             public = jwt.PyJWK(entry, algorithm or None).key
         except (jwt.PyJWTError, ValueError, TypeError, KeyError):
             continue  # one that cannot be read does not spoil the others
+        if getattr(public, "key_size", 0) < RSA_BITS_MIN and entry["kty"] == "RSA":
+            continue  # short enough to be forged
         found[str(entry.get("kid", ""))] = SigningKey(_public(public), allowed)
     if not found:
         raise ValueError("it has no public key that tokens could be signed with")

@@ -69,10 +69,13 @@ class Toll:
             raise CloseConnection("too many logins wait for their turn")
         self._waiting += 1
         try:
-            async with self._turns:
-                return await workers.submit(run)
+            await self._turns.acquire()
         finally:
             self._waiting -= 1
+        # A turn ends with its work: who hangs up meanwhile must not make room for one more.
+        done = workers.submit(run)
+        done.add_done_callback(lambda _: self._turns.release())
+        return await asyncio.shield(done)
 
     async def delay(self, until: float, now: float) -> None:
         """Let a failed login wait."""

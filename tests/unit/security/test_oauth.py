@@ -10,8 +10,10 @@ from typing import Any
 
 import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jwt.algorithms import RSAAlgorithm
 
 from penstock.model.ids import Millis
 from penstock.platform.workers import InlineWorkers
@@ -65,6 +67,7 @@ def test_a_token_that_counts_lets_in_until_it_ends(algorithm: str) -> None:
         {"exp": "tomorrow"},
         {"exp": True},
         {"exp": 1e300},
+        {"exp": 10**1000},
         {"exp": -1},
         {"nbf": SECONDS + 31},
         {"iat": SECONDS + 31},
@@ -215,7 +218,9 @@ def test_keys_that_could_also_sign_or_are_for_other_uses_are_left_out() -> None:
     other = {**Issuer(key_id="enc").public, "use": "enc"}
     symmetric = {**SIGNER.public, "kid": "hs", "alg": "HS256"}
     broken = {"kty": "RSA", "kid": "broken", "n": "!", "e": "AQAB"}
-    found = read_keys(key_set(SIGNER.public, secret, other, symmetric, broken))
+    weak = rsa.generate_private_key(65537, 1024).public_key()
+    short = {**RSAAlgorithm.to_jwk(weak, as_dict=True), "kid": "short"}
+    found = read_keys(key_set(SIGNER.public, secret, other, symmetric, broken, short))
     assert set(found) == {"key-1"}
     assert "HS256" not in found["key-1"].algorithms
     assert "none" not in found["key-1"].algorithms

@@ -193,15 +193,32 @@ async def test_many_failures_wait_together_and_further_ones_are_closed(
     assert None in answers
 
 
-async def test_only_so_many_logins_wait_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_logins_work_and_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login, "WAITING_MAX", 3)
     toll, workers = Toll(0), _Busy()
-    running = [asyncio.ensure_future(toll.work(workers, lambda: "done")) for _ in range(3)]
+    count = login.WORKING_MAX + 3
+    begun = [asyncio.ensure_future(toll.work(workers, lambda: "done")) for _ in range(count)]
     await asyncio.sleep(0)
+    assert workers.begun == login.WORKING_MAX
     with pytest.raises(CloseConnection):
         await toll.work(workers, lambda: "done")
     workers.release()
-    assert await asyncio.gather(*running) == ["done"] * 3
+    await asyncio.sleep(0.01)
+    workers.release()
+    assert await asyncio.gather(*begun) == ["done"] * count
+    assert await toll.work(InlineWorkers(), lambda: "again") == "again"
+
+
+async def test_who_hangs_up_keeps_the_turn_until_the_work_is_done() -> None:
+    toll, workers = Toll(0), _Busy()
+    for _ in range(3 * login.WORKING_MAX):
+        leaving = asyncio.ensure_future(toll.work(workers, lambda: "done"))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.sleep(0)
+    assert workers.begun == login.WORKING_MAX
+    workers.release()
+    await asyncio.sleep(0)
     assert await toll.work(InlineWorkers(), lambda: "again") == "again"
 
 
@@ -209,15 +226,18 @@ class _Busy:
     """Workers that are busy until they are released."""
 
     def __init__(self) -> None:
+        self.begun = 0
         self._waiting: list[tuple[asyncio.Future[Any], Any]] = []
 
     def submit(self, work: Any) -> asyncio.Future[Any]:
+        self.begun += 1
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((done, work))
         return done
 
     def release(self) -> None:
-        for done, work in self._waiting:
+        released, self._waiting = self._waiting, []
+        for done, work in released:
             done.set_result(work())
 
     def close(self) -> None:
