@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from codegen import rights_page
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.model.resources import ResourceType
@@ -84,6 +85,11 @@ def test_every_api_has_a_row_that_says_one_thing(key: ApiKey) -> None:
 def test_whatever_is_served_is_in_the_table() -> None:
     assert HANDLERS.keys() <= ACCESS.keys()
     assert CONTROLLER_HANDLERS.keys() <= CONTROLLER_ACCESS.keys()
+
+
+def test_the_page_of_rights_says_what_the_table_says() -> None:
+    with open(rights_page.TARGET, encoding="utf-8") as file:
+        assert file.read() == rights_page.page(), "run: python -m codegen.rights_page"
 
 
 def test_only_what_clients_need_to_begin_is_told_to_all() -> None:
