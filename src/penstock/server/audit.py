@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -32,7 +33,8 @@ WINDOW_SECONDS = 60.0
 """In which the same event is written once."""
 
 LINES_MAX = 1_000
-"""Of events that are not changes, in one window; how many more there were is written at its end."""
+"""Of each kind of event in one window, so that none drowns the others; how many more there were is
+written at its end. Changes are not bounded: who makes them has the right to."""
 
 TEXT_MAX = 255
 ITEMS_MAX = 100
@@ -141,32 +143,32 @@ def _write(event: Mapping[str, Any]) -> None:
 class Window:
     """Which events were told since when, and how often they came again. Pure."""
 
-    __slots__ = ("_told", "_unwritten")
+    __slots__ = ("_told", "_unwritten", "_written")
 
     def __init__(self) -> None:
         self._told: dict[tuple[Any, ...], tuple[Mapping[str, Any], int]] = {}
-        self._unwritten = 0
+        self._written: Counter[str] = Counter()
+        self._unwritten: Counter[str] = Counter()
 
     def take(self, event: Mapping[str, Any], key: tuple[Any, ...]) -> bool:
-        """Whether to write the event now: not if its like was, or too much was already."""
+        """Whether to write the event now: not if its like was, or too many of its kind were."""
         known = self._told.get(key)
         if known is not None:
             self._told[key] = (known[0], known[1] + 1)
             return False
-        if len(self._told) >= LINES_MAX:
-            self._unwritten += 1
+        kind = event["event"]
+        if self._written[kind] >= LINES_MAX:
+            self._unwritten[kind] += 1
             return False
+        self._written[kind] += 1
         self._told[key] = (event, 0)
         return True
 
     def end(self) -> list[Mapping[str, Any]]:
         """What is to be said when the window ends."""
-        again: list[Mapping[str, Any]] = [
-            {**event, "again": count} for event, count in self._told.values() if count
-        ]
-        if self._unwritten:
-            again.append({"event": "more than could be written", "count": self._unwritten})
-        return again
+        again = [{**event, "again": count} for event, count in self._told.values() if count]
+        unwritten = self._unwritten.items()
+        return [*again, *({"event": kind, "unwritten": count} for kind, count in unwritten)]
 
 
 _windows: WeakKeyDictionary[asyncio.AbstractEventLoop, Window] = WeakKeyDictionary()
