@@ -55,6 +55,8 @@ class Sasl:
         for name in (config.inter_broker_listener_name, *config.controller_listener_names):
             if config.security_protocols.get(name, "").startswith("SASL_"):
                 self._open_own(name, workers, chance)
+        for key in [each for each in config.texts if each.endswith("sasl.jaas.config")]:
+            config.forget(key)  # of users' passwords only what was made of them stays
 
     def know_early(self, users: Callable[[], ScramImage | None]) -> None:
         """Whom to believe as long as `users` answers with somebody, instead of the metadata."""

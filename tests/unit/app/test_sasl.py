@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -45,6 +47,37 @@ def refusal_of(settings: dict[str, str]) -> str:
 
 def test_a_node_alone_needs_no_credentials_of_its_own() -> None:
     opened_with({})
+
+
+def test_no_password_of_a_user_stays_in_memory_in_clear() -> None:
+    text = f'{PLAIN_MODULE} required user_alice="hunter2";'
+    config = NodeConfig.of({**BASE, OF_CLIENTS: text, "sasl.jaas.config": text})
+    assert reachable_from(config, "hunter2") != []
+    sasl = Sasl(config)
+    sasl.open(InlineWorkers(), SystemChance())
+    assert config.is_set(OF_CLIENTS)
+    assert reachable_from(sasl, "hunter2") == []
+    assert reachable_from(config, "hunter2") == []
+
+
+def reachable_from(root: object, secret: str) -> list[object]:
+    """Texts and bytes with a secret that an object holds, however deep."""
+    seen: dict[int, object] = {}
+    waiting = [root]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, type | ModuleType):
+            continue
+        seen[id(each)] = each
+        # Of functions only what they close over: their globals are the whole program.
+        held = each.__closure__ or () if isinstance(each, FunctionType) else gc.get_referents(each)
+        waiting += held
+    return [
+        each
+        for each in seen.values()
+        if (isinstance(each, str) and secret in each)
+        or (isinstance(each, bytes) and secret.encode() in each)
+    ]
 
 
 @pytest.mark.parametrize(

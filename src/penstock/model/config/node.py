@@ -20,7 +20,7 @@ from penstock.model.config.names import (
 )
 from penstock.model.config.problems import ConfigProblems, InvalidConfig, Problem
 from penstock.model.config.status import HONOURED, IGNORED, PLANNED, listener_status_of
-from penstock.model.config.values import parse
+from penstock.model.config.values import HIDDEN, parse
 
 T = TypeVar("T")
 
@@ -152,6 +152,11 @@ class NodeConfig:
         """The value that counts for one listener: `listener.name.LISTENER.KEY` wins over KEY."""
         prefixed = f"listener.name.{listener.lower()}.{name}"
         return self._values[prefixed] if prefixed in self._values else self[name]
+
+    def forget(self, name: str) -> None:
+        """Keep a secret no longer than it takes to use it; that it is set is still known."""
+        cast("dict[str, str]", self.texts)[name] = HIDDEN
+        self._values[name] = HIDDEN
 
     def remember(self, what: str, make: Callable[[NodeConfig], T]) -> T:
         """What `make` derives from this configuration, which never changes: made only once."""
