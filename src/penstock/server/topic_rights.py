@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.model.operations import Operation
 from penstock.model.resources import ResourceType
+from penstock.server import audit
 from penstock.server.rights import may, may_topic
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 NO_TOPICS: frozenset[str] = frozenset()
 
+TOLD_MAX = 100
+"""Of the topics that one request is refused, so many are told to the audit log."""
+
 
 def refused_topics(
     broker: Broker, call: Call, operation: Operation, names: Iterable[str]
@@ -28,7 +32,10 @@ def refused_topics(
     if broker.authorizer is None:
         return NO_TOPICS
     asked = dict.fromkeys(names)
-    return frozenset(name for name in asked if not may_topic(broker, call, operation, name))
+    refused = [name for name in asked if not may_topic(broker, call, operation, name, tells=False)]
+    for name in refused[:TOLD_MAX]:
+        audit.denied(call, operation, ResourceType.TOPIC, name)
+    return frozenset(refused)
 
 
 def shown(broker: Broker, call: Call, kind: ResourceType, name: str) -> bool:

@@ -26,6 +26,8 @@ from penstock.server.rights import rights_bits
 from penstock.server.topic_rights import NO_TOPICS, refused_topics, shows_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.metadata.topics import PartitionImage, TopicImage
     from penstock.protocol.generated.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
@@ -44,14 +46,15 @@ def handle(
     wanted = {topic.name for topic in request.topics}
     if first_index < 0 or (request.cursor is not None and wanted and first_topic not in wanted):
         return _invalid(request)
-    names = [name for name in wanted or broker.image.topics.by_name if name >= first_topic]
+    names = sorted(name for name in wanted or broker.image.topics.by_name if name >= first_topic)
     hidden = NO_TOPICS
     if wanted:
         hidden = refused_topics(broker, call, Operation.DESCRIBE, names)
-        names = [name for name in names if name not in hidden]
+        shown = (name for name in names if name not in hidden)
     else:
-        names = [name for name in names if shows_topic(broker, call, name)]
-    response = _answer(broker, call, request, sorted(names), (first_topic, first_index))
+        # One by one: what lies behind this page is looked at when its turn comes.
+        shown = (name for name in names if shows_topic(broker, call, name))
+    response = _answer(broker, call, request, shown, (first_topic, first_index))
     for topic in response.topics:
         topic.topic_authorized_operations = rights_bits(
             broker, call, ResourceType.TOPIC, topic.name or "", TOPIC_OPERATIONS
@@ -64,7 +67,7 @@ def _answer(
     broker: Broker,
     call: Call,
     request: DescribeTopicPartitionsRequest,
-    names: list[str],
+    names: Iterable[str],
     first: tuple[str, int],
 ) -> DescribeTopicPartitionsResponse:
     image = broker.image
