@@ -15,6 +15,7 @@ from penstock.server.follower_watch import FollowerWatch
 
 if TYPE_CHECKING:
     from penstock.protocol.generated.fetch import FetchRequest
+    from penstock.security.principal import Principal
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -77,11 +78,14 @@ class Wanted:
 class FetchSession:
     """What one consumer or follower has named so far."""
 
-    __slots__ = ("by_id", "epoch", "last_used", "session_id", "wanted", "watch")
+    __slots__ = ("by_id", "epoch", "last_used", "owner", "session_id", "wanted", "watch")
 
-    def __init__(self, session_id: int, by_id: bool, now: int, follower: int) -> None:
+    def __init__(
+        self, session_id: int, by_id: bool, now: int, follower: int, owner: Principal | None
+    ) -> None:
         self.session_id = session_id
         self.by_id = by_id
+        self.owner = owner
         self.watch = None if follower == NO_FOLLOWER else FollowerWatch(follower)
         self.epoch = 1  # expected next
         self.last_used = now
@@ -151,21 +155,33 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(
-        self, request: FetchRequest, version: int, now: int, follower: int = NO_FOLLOWER
+        self,
+        request: FetchRequest,
+        version: int,
+        now: int,
+        follower: int = NO_FOLLOWER,
+        owner: Principal | None = None,
     ) -> FetchPlan | ErrorCode:
-        """Decide what this request reads, and keep its session up to date."""
+        """Decide what this request reads, and keep its session up to date.
+
+        A session is its `owner`'s alone: others, should they guess its number, can neither use nor
+        end it.
+        """
         asked = _asked(request, version)
         session_id, epoch = request.session_id, request.session_epoch
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner != owner:
+            session = None
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._drop(session_id)
+            if session is not None:
+                self._drop(session_id)
             if epoch == FINAL_EPOCH:
                 return FetchPlan(asked, None, False)
-            session = self._open(version >= 13, len(asked), now, follower)
+            session = self._open(version >= 13, len(asked), now, follower, owner)
             if session is not None:
                 self._change(session, asked.values(), ())
                 return FetchPlan(session.wanted, session, False)
             return FetchPlan(asked, None, False)
-        session = self._sessions.get(session_id)
         if session is None or session.follower != follower:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         forgotten = _forgotten(request, version)
@@ -196,7 +212,9 @@ class FetchSessions:
         self._sessions[session_id] = self._sessions.pop(session_id)
         return FetchPlan(session.wanted, session, True)
 
-    def _open(self, by_id: bool, size: int, now: int, follower: int) -> FetchSession | None:
+    def _open(
+        self, by_id: bool, size: int, now: int, follower: int, owner: Principal | None
+    ) -> FetchSession | None:
         if follower != NO_FOLLOWER:
             self._drop_abandoned(follower, now)
         while (
@@ -207,7 +225,8 @@ class FetchSessions:
         session_id = self._draw_id()
         while session_id in self._sessions:
             session_id = self._draw_id()
-        session = self._sessions[session_id] = FetchSession(session_id, by_id, now, follower)
+        session = FetchSession(session_id, by_id, now, follower, owner)
+        self._sessions[session_id] = session
         return session
 
     def _evict(self, now: int, follower: int) -> bool:

@@ -11,6 +11,7 @@ from penstock.protocol.generated.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
+from penstock.security.principal import Principal
 from penstock.server.fetch_sessions import EPOCH_LAST, EVICTION_MS_MIN, FetchPlan, FetchSessions
 
 VERSION = 12
@@ -255,6 +256,21 @@ def test_a_session_belongs_to_the_follower_that_opened_it(who: int) -> None:
     cache = sessions()
     told = cache.begin(request(followed(cache), 1), VERSION, 0, who)
     assert told is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("epoch", [-1, 0, 1])
+def test_a_session_is_neither_used_nor_ended_by_another_than_its_owner(epoch: int) -> None:
+    cache = sessions()
+    owner, other = Principal("owner"), Principal("other")
+    plan = cache.begin(request(asked={0: 5}), VERSION, 0, owner=owner)
+    assert isinstance(plan, FetchPlan)
+    theirs = request(plan.session_id, epoch, forgotten=[0])
+    answer = cache.begin(theirs, VERSION, 1, owner=other)
+    if epoch == 1:
+        assert answer == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    else:
+        assert planned(answer) == {}
+    assert planned(cache.begin(request(plan.session_id, 1), VERSION, 2, owner=owner)) == {0: 5}
 
 
 def test_a_partition_that_was_served_comes_behind_those_that_were_not() -> None:

@@ -45,7 +45,10 @@ def handle(
             return refuse_all(call, request)
         follower = replica_id
         call.account = None  # quotas are for clients
-    plan = broker.fetch_sessions.begin(request, call.version, broker.clock.monotonic(), follower)
+    gate = call.connection.gate
+    owner = None if gate is None else gate.principal
+    now = broker.clock.monotonic()
+    plan = broker.fetch_sessions.begin(request, call.version, now, follower, owner)
     if isinstance(plan, ErrorCode):
         return FetchResponse(error_code=plan)
     reading: Reading
