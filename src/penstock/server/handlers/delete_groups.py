@@ -12,6 +12,7 @@ from penstock.coordination.group.deleting import delete_group
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.protocol.generated.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from penstock.server import audit
 from penstock.server.rights import may_group
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def handle(
         return _in_slices(broker, call, group_ids)
     answers = [_delete(broker, call, group_id) for group_id in group_ids]
     if any(asyncio.isfuture(answer) for answer in answers):
-        return _all(answers)
-    return _joined(answers)
+        return _all(call, answers)
+    return _joined(call, answers)
 
 
 async def _in_slices(broker: Broker, call: Call, group_ids: list[str]) -> DeleteGroupsResponse:
@@ -48,7 +49,7 @@ async def _in_slices(broker: Broker, call: Call, group_ids: list[str]) -> Delete
         if loop.time() > until:
             await asyncio.sleep(0)
             until = loop.time() + SLICE_SECONDS
-    return await _all(answers)
+    return await _all(call, answers)
 
 
 def _delete(broker: Broker, call: Call, group_id: str) -> Any:
@@ -65,9 +66,13 @@ def _refused(group_id: str, error: ErrorCode) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=group_id, error_code=error)])
 
 
-async def _all(answers: list[Any]) -> DeleteGroupsResponse:
-    return _joined([await each if asyncio.isfuture(each) else each for each in answers])
+async def _all(call: Call, answers: list[Any]) -> DeleteGroupsResponse:
+    return _joined(call, [await each if asyncio.isfuture(each) else each for each in answers])
 
 
-def _joined(answers: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(results=[result for each in answers for result in each.results])
+def _joined(call: Call, answers: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
+    results = [result for each in answers for result in each.results]
+    gone = [each.group_id for each in results if not each.error_code]
+    if gone:
+        audit.changed(call, "delete groups", {"groups": gone})
+    return DeleteGroupsResponse(results=results)

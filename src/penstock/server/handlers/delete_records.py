@@ -18,6 +18,7 @@ from penstock.protocol.generated.delete_records import (
     DeleteRecordsTopicResult,
 )
 from penstock.replica.leading import low_watermark
+from penstock.server import audit
 from penstock.server.leadership import find_led
 from penstock.server.topic_rights import refused_topics
 
@@ -57,6 +58,13 @@ def handle(
             for topic in request.topics
         ]
     )
+    deleted = [
+        topic.name
+        for topic in response.topics
+        if any(not each.error_code for each in topic.partitions)
+    ]
+    if deleted:
+        audit.changed(call, "delete records", {"topics": deleted})
     return _wait(pending, request.timeout_ms, response) if pending else response
 
 

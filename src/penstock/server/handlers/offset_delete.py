@@ -17,6 +17,7 @@ from penstock.protocol.generated.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from penstock.server import audit
 from penstock.server.rights import may_group
 from penstock.server.topic_rights import refused_topics
 
@@ -58,7 +59,9 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Any:
         ),
         lambda error: OffsetDeleteResponse(error_code=error),
     )
-    return _later(answer, unknown) if asyncio.isfuture(answer) else _with(answer, unknown)
+    if asyncio.isfuture(answer):
+        return _later(call, request.group_id, answer, unknown)
+    return _with(call, request.group_id, answer, unknown)
 
 
 def _refused(
@@ -75,17 +78,24 @@ def _refused(
     )
 
 
-async def _later(answer: Any, unknown: list[OffsetDeleteResponseTopic]) -> OffsetDeleteResponse:
-    return _with(await answer, unknown)
+async def _later(
+    call: Call, group_id: str, answer: Any, unknown: list[OffsetDeleteResponseTopic]
+) -> OffsetDeleteResponse:
+    return _with(call, group_id, await answer, unknown)
 
 
 def _with(
-    answer: OffsetDeleteResponse, unknown: list[OffsetDeleteResponseTopic]
+    call: Call,
+    group_id: str,
+    answer: OffsetDeleteResponse,
+    unknown: list[OffsetDeleteResponseTopic],
 ) -> OffsetDeleteResponse:
     """An error about the group stands alone. A topic has one entry, or clients lose half of it."""
     if answer.error_code:
         return answer
     by_name = {topic.name: topic for topic in answer.topics}
+    if by_name:
+        audit.changed(call, "delete offsets", {"group": group_id, "topics": list(by_name)})
     for topic in unknown:
         found = by_name.get(topic.name)
         if found is None:
