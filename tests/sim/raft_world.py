@@ -40,6 +40,9 @@ class Dice:
     def uuid(self) -> Uuid:
         return Uuid(self.random.randbytes(16))
 
+    def token_bytes(self, count: int) -> bytes:
+        return self.random.randbytes(count)
+
 
 class World:
     """All nodes, the network between them, and what must hold."""

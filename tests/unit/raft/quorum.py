@@ -58,6 +58,9 @@ class Dice:
     def uuid(self) -> Uuid:
         return Uuid(self._random.randbytes(16))
 
+    def token_bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
 
 class Quorum:
     """Members that reach each other without a network, unless they are cut off."""
