@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from confluent_kafka import admin as administration
@@ -25,6 +26,8 @@ PARTITIONS = 4
 ENTRIES = 1_000
 KNOCKERS = 4
 SECONDS_MAX = 300
+SINGLE_RECORDS_MIN = 20_000
+"""CPU time is counted in hundredths of a second: fewer would not show a difference of 5 %."""
 WARM_UPS = 2
 """A JVM compiles while it warms up: without these Kafka would pay for it in the result."""
 
@@ -184,13 +187,15 @@ def rights(node: Node, scale: Scale) -> Measures:
             each.start()
             stack.callback(each.close)
         _grant(guarded)
-        used: dict[Node, float] = {node: 0.0, guarded: 0.0}
-        rounds = 2 * scale.rounds
-        for number in range(WARM_UPS + rounds):
-            for each in (node, guarded):
-                cpu = _produce_singly(each, scale.single_records)
-                used[each] += cpu if number >= WARM_UPS else 0.0
-    return {"ratio": used[guarded] / used[node], "open": used[node], "guarded": used[guarded]}
+        count = max(scale.single_records, SINGLE_RECORDS_MIN)
+        pairs = [
+            (_produce_singly(node, count), _produce_singly(guarded, count))
+            for _ in range(WARM_UPS + 2 * scale.rounds)
+        ][WARM_UPS:]
+    return {
+        "ratio": median(asked / free for free, asked in pairs),
+        "guarded": median(asked for _, asked in pairs),
+    }
 
 
 def _produce_singly(node: Node, count: int) -> float:
