@@ -22,6 +22,10 @@ UNFINISHED_MAX = 1000
 
 UNFINISHED_PER_HOST_MAX = 200
 
+STEPS_AT_ONCE = 4
+"""Steps of handshakes in one turn of the event loop, of a millisecond each: in a storm of clients,
+those who are in wait behind a few."""
+
 RECEIVED_BYTES_MAX = 256 * 1024
 """Encrypted bytes that are taken from a socket at a time."""
 
@@ -42,6 +46,8 @@ class Handshakes:
         self._make_connection = make_connection
         self._unfinished: dict[Encrypted, asyncio.TimerHandle] = {}  # the oldest first
         self._by_host: Counter[str] = Counter()
+        self._queue: dict[Encrypted, None] = {}
+        self._turn_planned = False
 
     def __len__(self) -> int:
         return len(self._unfinished)
@@ -63,6 +69,26 @@ class Handshakes:
             self._give_up(next(iter(self._unfinished)), "too many unfinished handshakes")
         return self._tls.context().wrap_bio(incoming, outgoing, server_side=True)
 
+    def queue(self, client: Encrypted) -> None:
+        """A client has said something: it goes on shaking hands when it is its turn."""
+        self._queue[client] = None
+        self._plan_turn()
+
+    def _plan_turn(self) -> None:
+        if self._queue and not self._turn_planned:
+            self._turn_planned = True
+            self.loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn_planned = False
+        steps = 0
+        while self._queue and steps < STEPS_AT_ONCE:
+            client = next(iter(self._queue))
+            del self._queue[client]
+            client.shake_hands()
+            steps += 1
+        self._plan_turn()
+
     def done(self, client: Encrypted) -> Connection:
         """A client has shaken hands: its connection begins."""
         self.forget(client)
@@ -75,6 +101,7 @@ class Handshakes:
 
     def forget(self, client: Encrypted) -> None:
         """A client is gone, or no longer unfinished."""
+        self._queue.pop(client, None)
         timer = self._unfinished.pop(client, None)
         if timer is None:
             return

@@ -21,6 +21,9 @@ ENCRYPTED_BYTES = 64 * 1024
 """What OpenSSL holds at a time, on the way in and on the way out: it keeps the memory that it ever
 needed for as long as the connection lives."""
 
+GREETING_BYTES = 32 * 1024
+"""What is received before hands are shaken, or before it is the client's turn to do so."""
+
 _NOTHING = memoryview(b"")
 
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
@@ -78,18 +81,20 @@ class Encrypted(asyncio.BufferedProtocol):
         self._tls = self._handshakes.begin(self, self._incoming, self._outgoing)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        return self._handshakes.room
+        room = self._handshakes.room
+        return room if self._connection is not None else room[:GREETING_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             return
         self._unfed = self._handshakes.room[:nbytes]
-        if self._connection is None:
-            self._feed(nbytes)
-            self._shake_hands()
-        else:
+        if self._connection is not None:
             self._read()
-            self._feed(nbytes)  # what is not wanted yet: the next to receive needs the room
+        else:
+            self._handshakes.queue(self)
+            if self._incoming.pending >= GREETING_BYTES:
+                self._socket.pause_reading()  # until it is its turn
+        self._feed(nbytes)  # what is not wanted yet: the next to receive needs the room
 
     def eof_received(self) -> bool:
         if self._connection is None:
@@ -116,7 +121,11 @@ class Encrypted(asyncio.BufferedProtocol):
 
     # -- hands are shaken -------------------------------------------------------------------
 
-    def _shake_hands(self) -> None:
+    def shake_hands(self) -> None:
+        """Go on with what the client said."""
+        if self.is_closing():
+            return
+        self._socket.resume_reading()
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:

@@ -598,3 +598,30 @@ def test_what_is_not_wanted_yet_waits_and_nothing_else_is_received_over_it(run: 
             assert [await first.receive() for _ in range(101)] == [b"w1", *bodies]
 
     run(scenario())
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_who_resumes_a_session_is_still_known(run: Run, version: str) -> None:
+    async def scenario() -> None:
+        service = Certified()
+        async with encrypted(Keys("required"), service=service) as node:
+            context = client_tls(ALICE, version)
+
+            def visit(session: ssl.SSLSession | None) -> tuple[bool, ssl.SSLSession | None]:
+                with (
+                    socket.create_connection(("127.0.0.1", node.listener.port), 5) as sock,
+                    context.wrap_socket(
+                        sock, server_hostname="localhost", session=session
+                    ) as client,
+                ):
+                    client.sendall(frame(b"e"))
+                    assert client.recv(100) == frame(b"e")
+                    return bool(client.session_reused), client.session
+
+            reused, session = await asyncio.to_thread(visit, None)
+            assert not reused
+            reused, _ = await asyncio.to_thread(visit, session)
+            assert reused
+            assert service.shown[0] == service.shown[1] is not None
+
+    run(scenario())
