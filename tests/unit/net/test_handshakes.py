@@ -75,9 +75,10 @@ class Door:
     """The unfinished handshakes of a listener, and who came to it."""
 
     def __init__(self) -> None:
-        self.loop: Any = Loop()
         self.keys = Keys()
-        self.unfinished = Handshakes(self.keys, self.loop, lambda: self.connection)
+        loop: Any = Loop()
+        self.loop: Loop = loop
+        self.unfinished = Handshakes(self.keys, loop, lambda: self.connection)
         self.connection: Any = object()
 
     def visit(self, host: str = "10.0.0.1") -> Any:
