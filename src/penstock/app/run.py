@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from penstock.app.log_lines import OneLine
 from penstock.app.node import CannotStart, Node
 from penstock.app.registration import RegistrationRefused
 from penstock.model.config.node import NodeConfig
@@ -33,11 +34,9 @@ def run(
     Unless the node `formats` its directories by itself, it starts only on formatted ones.
     `on_ready` is told its address when it takes requests, before everybody is.
     """
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         config = read_config()
     except (ConfigProblems, OSError) as problem:
