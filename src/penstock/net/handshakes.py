@@ -22,9 +22,9 @@ UNFINISHED_MAX = 1000
 
 UNFINISHED_PER_HOST_MAX = 200
 
-STEPS_AT_ONCE = 4
-"""Steps of handshakes in one turn of the event loop, of a millisecond each: in a storm of clients,
-those who are in wait behind a few."""
+STEPS_AT_ONCE = 2
+"""Steps of handshakes in one turn of the event loop, of up to a millisecond each: in a storm of
+newcomers, those who are in wait behind two of them."""
 
 RECEIVED_BYTES_MAX = 256 * 1024
 """Encrypted bytes that are taken from a socket at a time."""
@@ -82,12 +82,14 @@ class Handshakes:
     def _take_turn(self) -> None:
         self._turn_planned = False
         steps = 0
-        while self._queue and steps < STEPS_AT_ONCE:
-            client = next(iter(self._queue))
-            del self._queue[client]
-            client.shake_hands()
-            steps += 1
-        self._plan_turn()
+        try:
+            while self._queue and steps < STEPS_AT_ONCE:
+                client = next(iter(self._queue))
+                del self._queue[client]
+                client.shake_hands()
+                steps += 1
+        finally:
+            self._plan_turn()
 
     def done(self, client: Encrypted) -> Connection:
         """A client has shaken hands: its connection begins."""

@@ -98,6 +98,8 @@ class Encrypted(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         if self._connection is None:
+            self._closing = True
+            self._handshakes.forget(self)
             return False
         # Without TLS's own farewell somebody may have cut what was sent; but frames say how long
         # they are, and one that is cut is not served.
