@@ -1,4 +1,5 @@
 import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
@@ -7,6 +8,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
@@ -14,9 +16,9 @@ import org.apache.kafka.common.utils.Exit;
  * Runs the main classes of Kafka's command-line tools one after another in a single warm JVM,
  * because a JVM start costs more than most tools' work.
  *
- * <p>A request is one line: the class and its arguments, each in base64, separated by spaces. The
- * answer is one line: the exit status, then what the tool wrote to stdout and to stderr, in base64
- * behind a letter so that an empty text is still a word.
+ * <p>A request is one line: what the tool finds on stdin, the class and its arguments, each in base64,
+ * separated by spaces, the first behind a letter so that an empty text is still a word. The answer is one
+ * line: the exit status, then what the tool wrote to stdout and to stderr, in base64 behind a letter.
  */
 public final class ToolRunner {
     /** Stands in for the end of the process, so that the JVM outlives the tool. */
@@ -51,6 +53,9 @@ public final class ToolRunner {
     /** The first exit status a tool asked for: one that catches everything may ask twice. */
     private static volatile Integer asked;
 
+    /** What the tool wants done when its process ends: here, when the tool does. */
+    private static final List<Runnable> LAST_DEEDS = Collections.synchronizedList(new ArrayList<>());
+
     public static void main(String[] unused) throws Exception {
         PrintStream answers = System.out;
         Switch out = new Switch(OutputStream.nullOutputStream());
@@ -59,6 +64,7 @@ public final class ToolRunner {
         System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
         Exit.setExitProcedure((status, message) -> end(status));
         Exit.setHaltProcedure((status, message) -> end(status));
+        Exit.setShutdownHookAdder((name, deed) -> LAST_DEEDS.add(deed));
 
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
@@ -66,7 +72,10 @@ public final class ToolRunner {
             ByteArrayOutputStream complained = new ByteArrayOutputStream();
             out.target = written;
             err.target = complained;
-            int status = run(words(line));
+            String[] request = line.split(" ", 2);
+            System.setIn(new ByteArrayInputStream(Base64.getDecoder().decode(request[0].substring(1))));
+            int status = run(words(request[1]));
+            finish();
             System.out.flush();
             System.err.flush();
             answers.println(status + " o" + encode(written) + " e" + encode(complained));
@@ -96,6 +105,17 @@ public final class ToolRunner {
             return 127;
         }
         return asked == null ? 0 : asked;
+    }
+
+    private static void finish() {
+        for (Runnable deed : LAST_DEEDS) {
+            try {
+                deed.run();
+            } catch (RuntimeException failure) {
+                failure.printStackTrace();
+            }
+        }
+        LAST_DEEDS.clear();
     }
 
     private static List<String> words(String line) {

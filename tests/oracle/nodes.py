@@ -61,6 +61,8 @@ class Node:
         self.port, self.controller_port = (port, port + 1) if port else free_ports(2)
         self.config = dict(config or {})
         self.cluster_id = CLUSTER_ID
+        self.format_words: tuple[str, ...] = ()  # further ones for the command that formats
+        self.variables: dict[str, str] = {}  # of the process's environment
         self.process: subprocess.Popen[bytes] | None = None
         self.started_at = 0.0
 
@@ -108,7 +110,7 @@ class Node:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=self.environment(),
+                env={**self.environment(), **self.variables},
                 cwd=self.directory,
             )
 
@@ -214,6 +216,7 @@ class ApacheNode(Node):
             "-c",
             str(self.properties_path),
             "--ignore-formatted",  # a directory that was lost is formatted beside the others
+            *self.format_words,
         )
         if made.returncode != 0:
             raise NodeFailed(f"Apache Kafka could not format {directories}: {made.stderr}")
@@ -231,7 +234,7 @@ class PenstockNode(Node):
         self.write_properties()
         directories = self.properties()["log.dirs"].split(",")
         if not all((Path(each) / "meta.properties").exists() for each in directories):
-            format_penstock(self.properties_path, self.cluster_id)
+            format_penstock(self.properties_path, self.cluster_id, *self.format_words)
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "penstock", "server", str(self.properties_path)]

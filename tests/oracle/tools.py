@@ -25,20 +25,24 @@ class ToolResult(NamedTuple):
 class Tools:
     """A JVM that runs the tools' main classes on request (see ToolRunner.java).
 
-    A tool that exceeds its time takes the JVM with it; the next call starts another.
+    A tool that exceeds its time takes the JVM with it; the next call starts another. `options` are
+    further ones of the JVM.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self, name: str, *arguments: str, seconds_max: float = 60) -> ToolResult:
+    def run(
+        self, name: str, *arguments: str, stdin: str = "", seconds_max: float = 60
+    ) -> ToolResult:
         """Run `name` (TopicCommand, kafka.admin.ConfigCommand, ...) with its arguments."""
         if "." not in name:
             name = f"org.apache.kafka.tools.{name}"
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
-        request = b" ".join(base64.b64encode(word.encode()) for word in (name, *arguments))
-        process.stdin.write(request + b"\n")
+        words = [base64.b64encode(word.encode()) for word in (stdin, name, *arguments)]
+        process.stdin.write(b"i" + b" ".join(words) + b"\n")
         process.stdin.flush()
         answered = select.poll()  # not select(), which knows no descriptor above 1023
         answered.register(process.stdout, select.POLLIN)
@@ -52,9 +56,9 @@ class Tools:
         out, err = (base64.b64decode(word[1:]).decode(errors="replace") for word in answer[1:])
         return ToolResult(int(answer[0]), out, err)
 
-    def check(self, name: str, *arguments: str, seconds_max: float = 60) -> str:
+    def check(self, name: str, *arguments: str, stdin: str = "", seconds_max: float = 60) -> str:
         """Run a tool that must succeed, and return what it printed on stdout."""
-        result = self.run(name, *arguments, seconds_max=seconds_max)
+        result = self.run(name, *arguments, stdin=stdin, seconds_max=seconds_max)
         assert result.status == 0, f"{name} ended with {result.status}:\n{result.out}{result.err}"
         return result.out
 
@@ -70,7 +74,7 @@ class Tools:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
-            options = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+            options = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *self._options)
             self._process = subprocess.Popen(
                 [*apache.java(options=options), str(_RUNNER)],
                 stdin=subprocess.PIPE,

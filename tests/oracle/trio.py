@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
@@ -49,9 +50,14 @@ class Trio:
     """Nodes 1 to 3 (or more), brokers and controllers all."""
 
     def __init__(
-        self, directory: Path, makes: Sequence[Make], config: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        makes: Sequence[Make],
+        config: Mapping[str, str] | None = None,
+        client: Mapping[str, Any] | None = None,
     ) -> None:
         self.directory = directory
+        self._client = dict(client or {})  # what lets the test itself in
         self.nodes = {
             number: make(directory / f"node-{number}") for number, make in enumerate(makes, 1)
         }
@@ -84,7 +90,7 @@ class Trio:
     def wait_for(self, wanted: set[int]) -> None:
         """Until exactly these brokers are known."""
         deadline = time.monotonic() + 2 * START_SECONDS_MAX
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self._client})
         while self._known(admin) != wanted:
             for node in self.nodes.values():
                 if node.process is not None and not node.running:
