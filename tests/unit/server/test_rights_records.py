@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -157,6 +159,27 @@ async def test_a_refused_write_without_an_answer_ends_the_connection(node: Guard
     with pytest.raises(asyncio.IncompleteReadError):
         await node.ask(q.producing(acks=0), SHORT)
     assert end(node, "theirs") == 0
+
+
+async def test_what_was_refused_is_told_once_and_what_is_left_out_is_not(
+    node: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
+    await node.may(WRITE)
+    with caplog.at_level(logging.INFO, "penstock.audit"):
+        for _ in range(3):
+            await produced(node, name="theirs")
+        await node.ask(q.fetching(topics=("mine",)), 12)
+        await node.ask(q.fetching(FOLLOWER, topics=("mine",)), 12)
+        await node.ask(q.asking_metadata(None), 9)  # shown less
+        await node.ask(q.listing_groups, 4)
+    lines = [json.loads(each.message) for each in caplog.records if each.name == "penstock.audit"]
+    assert [(each["operation"], each["resource"]) for each in lines] == [
+        ("WRITE", "TOPIC:theirs"),
+        ("READ", "TOPIC:mine"),
+        ("CLUSTER_ACTION", "CLUSTER:kafka-cluster"),
+        ("DESCRIBE", "CLUSTER:kafka-cluster"),  # whose rights it asked for
+    ]
+    assert {each["principal"] for each in lines} == {"User:ANONYMOUS"}
 
 
 # -- reading --------------------------------------------------------------------------------------

@@ -24,10 +24,11 @@ from penstock.protocol.generated.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from penstock.server.rights import may_group
-from penstock.server.topic_rights import refused_topics
+from penstock.server.topic_rights import NO_TOPICS, refused_topics
 
 if TYPE_CHECKING:
-    from penstock.metadata.topics import TopicImage
+    from collections.abc import Iterator
+
     from penstock.protocol.generated.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestTopic,
@@ -42,18 +43,15 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Any:
     """Commit to the group's shard; the answer comes when the offsets are durable."""
     if not may_group(broker, call, Operation.READ, request.group_id):
         return _refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    unauthorized = NO_TOPICS
+    if broker.authorizer is not None:
+        names = _names(broker, call, request)
+        unauthorized = refused_topics(broker, call, Operation.READ, names)
     entries: list[Entry] = []
-    images = [_image(broker, call, topic) for topic in request.topics]
-    names = (
-        topic.name if image is None else image.name
-        for topic, image in zip(request.topics, images, strict=True)
-        if image is not None or call.version < _BY_ID_FROM
-    )
-    unauthorized = refused_topics(broker, call, Operation.READ, names)
     response = OffsetCommitResponse(
         topics=[
-            _topic(call, topic, image, unauthorized, entries)
-            for topic, image in zip(request.topics, images, strict=True)
+            _topic(broker, call, topic, unauthorized, entries)
+            for topic in request.topics
             if topic.partitions
         ]
     )
@@ -76,22 +74,19 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Any:
     )
 
 
-def _image(broker: Broker, call: Call, topic: OffsetCommitRequestTopic) -> TopicImage | None:
-    topics = broker.image.topics
-    if call.version >= _BY_ID_FROM:
-        return topics.by_id.get(topic.topic_id)
-    return topics.by_name.get(topic.name)
-
-
 def _topic(
+    broker: Broker,
     call: Call,
     topic: OffsetCommitRequestTopic,
-    image: TopicImage | None,
     unauthorized: frozenset[str],
     entries: list[Entry],
 ) -> OffsetCommitResponseTopic:
-    by_id = call.version >= _BY_ID_FROM
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if call.version >= _BY_ID_FROM:
+        image = broker.image.topics.by_id.get(topic.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        image = broker.image.topics.by_name.get(topic.name)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if unauthorized and (topic.name if image is None else image.name) in unauthorized:
         image, unknown = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return OffsetCommitResponseTopic(
@@ -101,6 +96,16 @@ def _topic(
             image, unknown, topic.partitions, OffsetCommitResponsePartition, entries
         ),
     )
+
+
+def _names(broker: Broker, call: Call, request: OffsetCommitRequest) -> Iterator[str]:
+    """Of the topics, as far as the ids of the request have any."""
+    by_id = broker.image.topics.by_id
+    for topic in request.topics:
+        if call.version < _BY_ID_FROM:
+            yield topic.name
+        elif topic.topic_id in by_id:
+            yield by_id[topic.topic_id].name
 
 
 def _refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
