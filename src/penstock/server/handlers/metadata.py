@@ -57,7 +57,7 @@ def handle(
     errors = _not_to_create(broker, call, missing) if missing else {}
     wanted = [name for name in missing if name not in errors and invalid_name(name) is None]
     if wanted:
-        return _create_and_answer(broker, call, request, hidden, errors, wanted)
+        return _create_and_answer(broker, call, request, errors, wanted)
     return _answer(broker, call, request, hidden, errors)
 
 
@@ -119,11 +119,12 @@ async def _create_and_answer(
     broker: Broker,
     call: Call,
     request: MetadataRequest,
-    hidden: frozenset[str],
     errors: dict[str, ErrorCode],
     wanted: list[str],
 ) -> MetadataResponse:
     created = await create_topics_on_demand(broker, call, wanted)
+    # Others may have made topics meanwhile, whose ids had no names before.
+    hidden = refused_topics(broker, call, Operation.DESCRIBE, _named(broker, request))
     return _answer(broker, call, request, hidden, errors | created)
 
 
