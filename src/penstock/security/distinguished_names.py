@@ -28,7 +28,10 @@ _TEXTS = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 
 def subject_of(certificate: bytes) -> str:
     """The subject of a certificate in DER. ValueError if there is none to be read."""
-    subject = x509.load_der_x509_certificate(certificate).subject
+    try:
+        subject = x509.load_der_x509_certificate(certificate).subject
+    except x509.InvalidVersion as problem:
+        raise ValueError(str(problem)) from problem
     return ",".join(_relative(each) for each in reversed(subject.rdns))
 
 

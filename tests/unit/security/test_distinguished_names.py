@@ -91,3 +91,11 @@ def test_a_text_in_another_alphabet_does_not_pass_for_the_same_name() -> None:
 
 def test_a_certificate_may_have_no_name() -> None:
     assert subject_of(certificate()) == ""
+
+
+def test_a_certificate_of_a_version_that_there_is_not_has_no_name() -> None:
+    raw = certificate(x509.NameAttribute(NameOID.COMMON_NAME, "a"))
+    changed = raw.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x0a", 1)
+    assert changed != raw
+    with pytest.raises(ValueError, match="version"):
+        subject_of(changed)
