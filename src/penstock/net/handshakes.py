@@ -26,7 +26,7 @@ STEPS_AT_ONCE = 2
 """Steps of handshakes in one turn of the event loop, of up to a millisecond each: in a storm of
 newcomers, those who are in wait behind two of them."""
 
-RECEIVED_BYTES_MAX = 256 * 1024
+RECEIVED_BYTES_MAX = 128 * 1024
 """Encrypted bytes that are taken from a socket at a time."""
 
 

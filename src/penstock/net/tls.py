@@ -120,6 +120,8 @@ class Encrypted(asyncio.BufferedProtocol):
             self._handshakes.forget(self)
         else:
             self._connection.connection_lost(exc)
+        # What OpenSSL holds goes now: the garbage collector sees little of it, and may take long.
+        del self._tls, self._incoming, self._outgoing
 
     # -- hands are shaken -------------------------------------------------------------------
 
@@ -148,6 +150,8 @@ class Encrypted(asyncio.BufferedProtocol):
 
     def _read(self) -> None:
         """Hand over what arrived, as long as it is wanted."""
+        if self._closing:
+            return
         connection = self._connection
         assert connection is not None
         more = True
@@ -208,13 +212,11 @@ class Encrypted(asyncio.BufferedProtocol):
         if self._closing or not data:
             return
         try:
-            if len(data) <= ENCRYPTED_BYTES:
-                self._tls.write(data)
-                self._flush()
-                return
-            rest = memoryview(data)
-            while rest and not self._closing:
-                rest = rest[self._tls.write(rest[:ENCRYPTED_BYTES]) :]
+            part = data if len(data) <= ENCRYPTED_BYTES else memoryview(data)[:ENCRYPTED_BYTES]
+            sent = self._tls.write(part)
+            self._flush()
+            while sent < len(data) and not self._closing:
+                sent += self._tls.write(memoryview(data)[sent : sent + ENCRYPTED_BYTES])
                 self._flush()
         except ssl.SSLError as problem:
             self._break_off(problem)
@@ -242,6 +244,8 @@ class Encrypted(asyncio.BufferedProtocol):
 
     def resume_reading(self) -> None:
         """Go on: with what has arrived, and then with the socket."""
+        if self._closing:
+            return
         self._reading = True
         self._socket.resume_reading()
         if self._farewell or self._waiting():

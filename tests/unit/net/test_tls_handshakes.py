@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
+import weakref
+from typing import Any
 
 import pytest
 
@@ -281,5 +284,32 @@ def test_who_resumes_a_session_is_still_known(run: Run, version: str) -> None:
             reused, _ = await asyncio.to_thread(visit, session)
             assert reused
             assert service.shown[0] == service.shown[1] is not None
+
+    run(scenario())
+
+
+def test_who_leaves_takes_the_memory_of_openssl_along_at_once(run: Run) -> None:
+    class Remembering(ScriptedService):
+        left: list[weakref.ref[Any]]
+
+        def gate(self, connection: Connection) -> None:
+            self.left.append(weakref.ref(connection.transport.get_extra_info("ssl_object")))
+
+    async def scenario() -> None:
+        service = Remembering()
+        service.left = []
+        async with encrypted(Keys(), service=service) as node:
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(3):
+                    client = await node.client(client_tls())
+                    client.send(b"e")
+                    assert await client.receive() == b"e"
+                    client.close()
+                await eventually(lambda: all(each() is None for each in service.left))
+            finally:
+                gc.enable()
+            assert len(service.left) == 3
 
     run(scenario())
