@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from penstock.model.operations import Operation
 from penstock.model.resources import PatternType
 from penstock.protocol.generated import list_groups
+from penstock.server.call import Call
+from penstock.server.handlers import init_producer_id
 from tests.unit.server import rights_questions as q
 from tests.unit.server.asking import batch
 from tests.unit.server.rights_scene import (
@@ -339,6 +342,28 @@ async def test_producers_are_introduced_by_right(world: Guarded) -> None:
     assert await said(None) == NO_CLUSTER
     await world.may(cluster(Operation.IDEMPOTENT_WRITE))
     assert await said(None) == GOOD
+
+
+async def test_two_phases_need_a_right_of_their_own(world: Guarded) -> None:
+    # No version that is served asks for them yet: the handler knows the right all the same.
+    request: Any = q.introducing("t-mine", enable2_pc=True)(5, {})
+    call = Call(_Connection(), 22, 5, 1, "client")  # type: ignore[arg-type]
+
+    async def said() -> str:
+        answer = init_producer_id.handle(world.broker, call, request)
+        return error_of(await answer if inspect.isawaitable(answer) else answer)
+
+    assert await said() == NO_TRANSACTION
+    await world.may(FEW, transaction("t-mine", Operation.TWO_PHASE_COMMIT))
+    assert await said() == GOOD
+
+
+class _Connection:
+    """Stands in for one where nothing is sent."""
+
+    listener_name = "PLAINTEXT"
+    peer = ("127.0.0.1", 1)
+    gate = None
 
 
 async def test_partitions_join_transactions_by_right(world: Guarded) -> None:

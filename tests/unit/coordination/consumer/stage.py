@@ -78,6 +78,8 @@ class Stage:
         """Set: the log takes nothing."""
         self.resolves = True
         """Whether regular expressions are resolved at once."""
+        self.sees: Callable[[str], bool] | None = None
+        """Which topics those who speak from now on may know of."""
         self.errands: list[Resolution] = []
         self.chance = Counting()
         self._open()
@@ -133,7 +135,7 @@ class Stage:
     def resolve(self) -> None:
         """Run an errand, as a worker does."""
         errand = self.errands.pop(0)
-        found = errand.run()
+        found = errand.shown(errand.run())
         self.step(lambda at, out: on_resolved(self.shard, found, errand.group_id, at, out))
 
     def advance(self, span_ms: int) -> None:
@@ -204,7 +206,8 @@ class Stage:
             **fields,
         )
         ticket = Waiting()
-        self.step(lambda at, out: heartbeat(self.shard, at, out, ticket, request, CLIENT))
+        client = CLIENT._replace(sees=self.sees)
+        self.step(lambda at, out: heartbeat(self.shard, at, out, ticket, request, client))
         return ticket.reply
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Any:
@@ -263,6 +266,7 @@ class Stage:
             rebalance_timeout_ms=REBALANCE_MS,
             id_first=False,
             can_skip=True,
+            sees=self.sees,
         )
         ticket = Waiting()
         self.step(lambda at, out: join(self.shard, at, out, ticket, asked))

@@ -135,6 +135,35 @@ def test_an_expression_that_would_take_much_memory_is_refused(stage: Stage) -> N
         assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+def test_an_expression_stands_for_topics_that_its_member_may_know_of(stage: Stage) -> None:
+    stage.topic("t-hidden", 1)
+    stage.sees = lambda name: "hidden" not in name
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.settle()
+    assert stage.held("a") == {"t": [0, 1]}
+    stage.say("b", 0, subscribed_topic_regex=".*hidden")
+    stage.settle()
+    assert not stage.held("b")
+
+
+@pytest.mark.parametrize("is_classic", [False, True])
+def test_whoever_has_expressions_looked_at_again_sees_for_all(
+    stage: Stage, is_classic: bool
+) -> None:
+    stage.topic("t-hidden", 1)
+    stage.say("a", 0, subscribed_topic_regex="t.*")
+    stage.settle()
+    assert set(stage.held("a")) == {"t", "t-hidden"}
+    stage.topic("t-new", 1)
+    stage.mono += REFRESH_MS_MIN + 1
+    stage.sees = lambda name: "hidden" not in name
+    if is_classic:
+        stage.classic_join("", "u")
+    else:
+        stage.join("b", "u")
+    assert stage.group.subscriptions.resolved["t.*"].topics == {"t", "t-new"}
+
+
 def test_new_topics_are_found_by_expressions(stage: Stage) -> None:
     stage.say("a", 0, subscribed_topic_regex="t.*")
     stage.settle()
