@@ -25,7 +25,7 @@ from penstock.testing import Broker
 from tests.oracle import wire
 from tests.oracle.nodes import REPOSITORY
 
-SECONDS = float(os.environ.get("PENSTOCK_FLOOD_SECONDS", "1.5"))
+SECONDS = float(os.environ.get("PENSTOCK_FLOOD_SECONDS", "1.2"))
 CONNECTIONS = int(os.environ.get("PENSTOCK_FLOOD_CONNECTIONS", "10000"))
 
 SLOWER_MAX = 5

@@ -76,20 +76,19 @@ class Rates:
         return min(meter.wait_ms(share.per_second, now), self._wait_ms_max)
 
     def charge_if_granted(self, user: str, client_id: str, value: float, now: int) -> int:
-        """Add to what was used if nobody has to wait for it; else say how long, and add nothing.
+        """Add to what was used, unless that is too much already: then say how long to wait.
 
-        What is more than a whole window grants is granted to who used nothing else: it would never
-        be otherwise.
+        Kafka holds back what would be too much with the new bytes. Counted so, large answers fall
+        up to a half short of what is granted, and a batch larger than a window's worth never
+        leaves. Here one answer may exceed the bound, and the next ones wait for it.
         """
         share = self._table.share_of(user, client_id)
         if share is None:
             return 0
         meter = self._meter(share.sharers)
-        first = meter.per_second(now) <= 0
-        meter.record(value, now)
-        wait_ms = 0 if first else meter.wait_ms(share.per_second, now)
-        if wait_ms:
-            meter.record(-value, now)
+        wait_ms = meter.wait_ms(share.per_second, now)
+        if not wait_ms:
+            meter.record(value, now)
         return min(wait_ms, self._wait_ms_max)
 
     def window_max(self, user: str, client_id: str) -> float:

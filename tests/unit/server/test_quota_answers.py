@@ -144,11 +144,11 @@ async def test_others_are_served_meanwhile(tmp_path: Path) -> None:
 async def test_a_reader_over_its_quota_gets_nothing_and_asks_again(tmp_path: Path) -> None:
     async with asking_node(tmp_path) as asker:
         await asker.create("t")
-        await asker.produce("t", large(9_000))
+        await asker.produce("t", large(18_000))
         await grant(asker, consumer_byte_rate=1000)
         read = await asker.ask(fetching("t"), 11)
         assert read.throttle_time_ms == 0
-        assert len(read.responses[0].partitions[0].records) > 9000
+        assert len(read.responses[0].partitions[0].records) > 18_000
         held_back = await asker.ask(fetching("t"), 11)
         assert 5000 < held_back.throttle_time_ms < 10_000
         assert held_back.responses == []
@@ -158,7 +158,7 @@ async def test_a_reader_over_its_quota_gets_nothing_and_asks_again(tmp_path: Pat
 async def test_a_fetch_that_is_held_back_leaves_no_session_behind(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
         await asker.create("t")
-        await asker.produce("t", large(9_000))
+        await asker.produce("t", large(18_000))
         await grant(asker, consumer_byte_rate=1000)
         await asker.ask(fetching("t"), 11)
         sessions = len(node.broker.fetch_sessions)

@@ -114,21 +114,33 @@ def test_clients_with_a_default_quota_have_it_each() -> None:
     assert charge("bob", "one", 1000, 0) == 1000
 
 
-def test_what_is_read_counts_only_if_it_may_be_read_now() -> None:
+def test_what_is_read_counts_only_if_not_too_much_was_read_before() -> None:
     scene = Scene({ALICE: {"consumer_byte_rate": 1000.0}})
     fetch = scene.quotas.fetch
     assert fetch.window_max("alice", "app") == 10_000
     assert fetch.charge_if_granted("alice", "app", 9000, 0) == 0
+    assert fetch.charge_if_granted("alice", "app", 9000, 0) == 0
     assert fetch.charge_if_granted("alice", "app", 9000, 0) == 8000
     assert fetch.charge_if_granted("alice", "app", 9000, 100) == 7900  # nothing was added
-    assert fetch.charge_if_granted("alice", "app", 9000, 11_100) == 0
+    assert fetch.charge_if_granted("alice", "app", 9000, 11_000) == 0
 
 
-def test_a_batch_larger_than_a_window_grants_goes_to_who_read_nothing_else() -> None:
+def test_a_batch_larger_than_a_window_grants_leaves_all_the_same() -> None:
     scene = Scene({ALICE: {"consumer_byte_rate": 1000.0}})
     fetch = scene.quotas.fetch
     assert fetch.charge_if_granted("alice", "app", 1_000_000, 0) == 0
     assert fetch.charge_if_granted("alice", "app", 1, 0) > 0
+
+
+@pytest.mark.parametrize("size", [2_000, 100_000, 300_000])
+def test_a_reader_gets_what_it_is_granted_in_large_answers_and_in_small(size: int) -> None:
+    scene = Scene({ALICE: {"consumer_byte_rate": 100_000.0}})
+    now, read = 0, 0
+    while now < 200_000:
+        wait_ms = scene.quotas.fetch.charge_if_granted("alice", "app", size, now)
+        read += 0 if wait_ms else size
+        now += wait_ms or 1
+    assert read / 200 == pytest.approx(100_000, rel=0.1)
 
 
 def test_nobody_waits_longer_than_a_sample_for_the_time_that_requests_took() -> None:
