@@ -30,7 +30,7 @@ def subject_of(certificate: bytes) -> str:
     """The subject of a certificate in DER. ValueError if there is none to be read."""
     try:
         subject = x509.load_der_x509_certificate(certificate).subject
-    except x509.InvalidVersion as problem:
+    except (TypeError, x509.InvalidVersion) as problem:  # such as an attribute of an unusual type
         raise ValueError(str(problem)) from problem
     return ",".join(_relative(each) for each in reversed(subject.rdns))
 

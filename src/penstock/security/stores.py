@@ -75,15 +75,30 @@ def read_keys(store: Store) -> Keys:
         key, chain = _keys_of_pkcs12(store, raw)
     else:
         key, chain = _keys_of_pem(store, raw)
-    if key.public_key() != chain[0].public_key():
+    try:
+        belongs = key.public_key() == chain[0].public_key()
+        # What a certificate holds is read when it is asked for, and damage is found then.
+        keys = Keys(
+            _key_pem(key),
+            _certificates_pem(chain),
+            chain[0].subject.rfc4514_string(),
+            _hosts(chain[0]),
+            int(chain[0].not_valid_after_utc.timestamp() * 1000),
+        )
+    except _damage() as problem:
+        raise StoreError(f"{_name(store)}: the first certificate is damaged") from problem
+    if not belongs:
         raise StoreError(f"{_name(store)}: the key does not belong to the first certificate")
-    return Keys(
-        _key_pem(key),
-        _certificates_pem(chain),
-        chain[0].subject.rfc4514_string(),
-        _hosts(chain[0]),
-        int(chain[0].not_valid_after_utc.timestamp() * 1000),
-    )
+    return keys
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """What is raised by a certificate with something in it that it should not have."""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    own = (x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
+    return (TypeError, ValueError, OverflowError, UnsupportedAlgorithm, *own)
 
 
 def read_trusted(store: Store) -> str:
@@ -202,12 +217,11 @@ def _keys_of_pkcs12(store: Store, raw: bytes) -> tuple[PrivateKeyTypes, list[x50
 
 
 def _trusted_of_pkcs12(store: Store, raw: bytes) -> list[x509.Certificate]:
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     try:
         found = pkcs12.load_pkcs12(raw, _bytes(store.password))
-    except (ValueError, UnsupportedAlgorithm) as problem:
+    except _damage() as problem:
         raise StoreError(_cannot_open(store)) from problem
     own = [] if found.cert is None else [found.cert.certificate]
     return own + [each.certificate for each in found.additional_certs]
@@ -262,7 +276,7 @@ def _certificates(store: Store, raw: bytes) -> list[x509.Certificate]:
             for label, block in _blocks(raw)
             if label in (b"CERTIFICATE", b"X509 CERTIFICATE")
         ]
-    except ValueError as problem:
+    except _damage() as problem:
         raise StoreError(f"{_name(store)}: a certificate in it is damaged") from problem
 
 
