@@ -14,7 +14,7 @@ JOBS ?= 3
 SEEDS ?= 1000
 MINUTES ?= 60
 
-.PHONY: help install up test endure endure-pipelines sim chaos check bench demo demo-broker generate system-packages clean
+.PHONY: help install up test endure endure-pipelines sim chaos fuzz check bench demo demo-broker generate system-packages clean
 
 help: ## List what one can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -69,6 +69,10 @@ chaos: install ## Faults by chance over three real nodes under load (MINUTES=60;
 	@$(COMPILE)
 	$(BIN)/python -m tests.system.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --report chaos.md
 
+fuzz: install ## Feed everything that parses with inputs made up by coverage (MINUTES=60)
+	$(BIN)/python -m pip install --quiet --editable '.[fuzz]'
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
 check: install ## Lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -90,6 +94,7 @@ demo-broker: $(VENV)/broker.stamp ## Write, kill -9 the broker, start it again, 
 generate: install ## Write the generated code and pages anew
 	$(BIN)/python -m codegen.generate
 	$(BIN)/python -m codegen.configuration.page
+	$(BIN)/python -m codegen.rights_page
 	$(BIN)/python -m codegen.machines.page
 	$(BIN)/python -m penstock.cli.reference
 
