@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,11 @@ import pytest
 import pytest_asyncio
 
 from penstock.app.node import Node
-from penstock.model.config import BROKER_KEYS
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.model.resources import PatternType, Permission, ResourceType
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import create_acls, delete_acls, fetch
-from penstock.protocol.generated import incremental_alter_configs as altering
 from penstock.protocol.generated.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -50,7 +48,6 @@ from tests.unit.security.entering import entered, knocking, secured, secured_nod
 from tests.unit.server.asking import Asker, batch, question
 
 ALICE, MALLORY = ("alice", "alice-secret"), ("mallory", "mallory-secret")
-BROKER, TOPIC = 4, 2
 STRANGERS_FRAME_BYTES = 400_000
 """Below sasl.server.max.receive.size: what who has not logged in may send at once."""
 
@@ -431,101 +428,6 @@ async def test_taking_one_entry_away_leaves_the_others(node: Node) -> None:
         assert refused.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     async with entered(node, *MALLORY) as mallory:
         assert (await mallory.produce("t", batch())).error_code == ErrorCode.NONE
-
-
-# -- settings that arrive over the wire -----------------------------------------------------------
-
-
-async def _alter(admin: Asker, kind: int, name: str, key: str, value: str) -> int:
-    config = altering.AlterableConfig(name=key, config_operation=0, value=value)
-    resource = altering.AlterConfigsResource(
-        resource_type=kind, resource_name=name, configs=[config]
-    )
-    request = altering.IncrementalAlterConfigsRequest(resources=[resource])
-    error: int = (await admin.ask(request, 1)).responses[0].error_code
-    return error
-
-
-@pytest.fixture
-def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A module that can be imported, and must not be."""
-    name = "penstock_trap"
-    (tmp_path / f"{name}.py").write_text("class Trap: pass\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield name
-    assert name not in sys.modules, "a name that arrived over the wire was imported"
-
-
-async def test_no_setting_that_arrives_over_the_wire_loads_code(node: Node, trap: str) -> None:
-    """CVE-2023-25194, CVE-2025-27818 and CVE-2025-27819: login modules and classes by name."""
-    names = [key for key in BROKER_KEYS if "class" in key or "reporters" in key or "policy" in key]
-    assert len(names) > 10
-    jndi = "com.sun.security.auth.module.JndiLoginModule required user.provider.url=ldap://x;"
-    prefix = "listener.name.sasl_plaintext."
-    async with entered(node) as admin:
-        for key in names:
-            for each in (key, prefix + key):
-                await _alter(admin, BROKER, "1", each, f"{trap}.Trap")
-                await _alter(admin, BROKER, "", each, f"{trap}:Trap")
-        for key in ("sasl.jaas.config", f"{prefix}plain.sasl.jaas.config"):
-            await _alter(admin, BROKER, "1", key, jndi)
-            await _alter(admin, BROKER, "1", key, f"{trap}.Trap required;")
-    # And what was there before still decides who comes in.
-    async with entered(node, *ALICE) as alice:
-        assert (await alice.produce("t", batch())).error_code == ErrorCode.NONE
-
-
-EXPANDED_ELSEWHERE = ("${env:HOME}", "${file:/etc/passwd:root}", "${directory:/etc:passwd}")
-
-
-async def test_a_value_that_arrives_over_the_wire_is_not_expanded(node: Node) -> None:
-    """CVE-2024-31141: providers of values read files and the environment for who may set them."""
-    from penstock.protocol.generated import describe_configs as describing
-
-    async with entered(node) as admin:
-        for kind, name, key in (
-            (TOPIC, "t", "compression.type"),
-            (TOPIC, "t", "follower.replication.throttled.replicas"),
-            (BROKER, "1", "log.cleaner.threads"),
-        ):
-            for value in EXPANDED_ELSEWHERE:
-                assert await _alter(admin, kind, name, key, value) != ErrorCode.NONE
-        request = describing.DescribeConfigsRequest(
-            resources=[
-                describing.DescribeConfigsResource(
-                    resource_type=TOPIC, resource_name="t", configuration_keys=None
-                )
-            ]
-        )
-        answer = await admin.ask(request, 4)
-    assert "/root" not in repr(answer) and "nologin" not in repr(answer)
-
-
-DECIDES = (
-    "sasl.oauthbearer.jwks.endpoint.url",
-    "sasl.oauthbearer.token.endpoint.url",
-    "sasl.oauthbearer.expected.issuer",
-    "authorizer.class.name",
-    "delegation.token.secret.key",
-    "listener.security.protocol.map",
-)
-
-
-async def test_what_decides_who_is_believed_is_not_altered_over_the_wire(node: Node) -> None:
-    """CVE-2025-27817: an address that a client may set made the server read and ask for it."""
-    async with entered(node) as admin:
-        for name in ("1", ""):
-            for key in DECIDES:
-                error = await _alter(admin, BROKER, name, key, "file:///etc/passwd")
-                assert error in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG), key
-            # Kafka takes these two for settings of somebody else's, and so they change nothing.
-            await _alter(admin, BROKER, name, "super.users", "User:mallory")
-            await _alter(admin, BROKER, name, "allow.everyone.if.no.acl.found", "true")
-        await admin.create("other")
-    async with entered(node, *MALLORY) as mallory:
-        for topic in ("t", "other"):
-            refused = await mallory.produce(topic, batch())
-            assert refused.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 # -- logs -----------------------------------------------------------------------------------------
