@@ -26,7 +26,9 @@ class PrincipalRules:
     """The rules of a listener. ValueError, with what is wrong, if the text holds none."""
 
     def __init__(self, text: str) -> None:
-        self._rules = _parse(text.strip() or _DEFAULT)
+        self._rules = _parse(text.strip())
+        if not self._rules:
+            raise ValueError("no rule lets nobody in: write DEFAULT for the name as it is")
 
     def name_of(self, distinguished_name: str) -> str | None:
         """The name that counts; None if no rule applies, and nobody gets in under that name."""
