@@ -73,11 +73,6 @@ def _overrides(text: str, looks_up: bool) -> dict[str, int]:
     flags = 0 if looks_up else socket.AI_NUMERICHOST
     for each in filter(None, (part.strip() for part in text.split(","))):
         host, _, count = each.rpartition(":")
-        if not host or not count.isdecimal():
-            raise CannotStart(
-                f"max.connections.per.ip.overrides has {each!r}: write HOST:COUNT, with commas "
-                "between them"
-            )
         try:
             addresses = socket.getaddrinfo(
                 host.strip("[]"), None, type=socket.SOCK_STREAM, flags=flags

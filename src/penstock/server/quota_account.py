@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.server.quotas import Quotas
 
 _INT_MAX = 2**31 - 1
+_NEVER = 2**15
 _PRODUCE = int(ApiKey.PRODUCE)
 _LENGTH = Struct(">h")
 _CLIENT_ID_AT = 8  # in a frame: behind api key, version and correlation id
@@ -40,6 +41,9 @@ _OF_BROKERS = frozenset(
     )
 )
 """What only brokers may ask, and is never held up. So are followers' fetches."""
+
+_OF_BROKERS_FROM = {int(ApiKey.ADD_PARTITIONS_TO_TXN): 4}
+"""What only brokers may ask in newer versions: here, whether a transaction is under way."""
 
 
 class Account:
@@ -60,7 +64,9 @@ class Account:
 
     def settle(self, call: Call, response: Any) -> None:
         """Charge for a request that is answered, or that has no answer (None)."""
-        if call.api_key in _OF_BROKERS:
+        if call.api_key in _OF_BROKERS or call.version >= _OF_BROKERS_FROM.get(
+            call.api_key, _NEVER
+        ):
             return
         wait_ms = self._charge(
             call.principal, call.client_id or "", call.api_key == _PRODUCE, response is not None
