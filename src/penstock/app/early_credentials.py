@@ -22,12 +22,13 @@ from penstock.raft.snapshots import decode_snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock.metadata.image import MetadataImage
     from penstock.raft.driver import RaftDriver
     from penstock.raft.journal import Journal
 
 
-def early_credentials(raft: RaftDriver, root: str) -> Callable[[], ScramImage | None]:
-    """Asked at each login: the users to go by, or None once the metadata can be.
+def early_credentials(raft: RaftDriver, root: str) -> Callable[[MetadataImage], ScramImage | None]:
+    """Asked at each login: the users to go by, or None once an image of the metadata can be.
 
     It reads the log of `raft` in the metadata directory `root`; to be called before the start.
     """
@@ -38,8 +39,17 @@ def early_credentials(raft: RaftDriver, root: str) -> Callable[[], ScramImage | 
         known += _take(delta, decode_records(head, data))
     if not known:
         _take(delta, read_bootstrap(journal.disk, root))
-    users = delta.apply()
-    return lambda: users if raft.high_watermark < 0 else None
+    users, end = delta.apply(), journal.log.end
+
+    def users_before(image: MetadataImage) -> ScramImage | None:
+        committed = raft.high_watermark
+        # A new cluster's election is committed before the first users are, and an image takes a
+        # moment to hold what is committed. Of this log and no further: while a cluster is busy, its
+        # image is always behind a little.
+        behind = not image.features.levels or image.offset + 1 < min(committed, end)
+        return users if committed < 0 or behind else None
+
+    return users_before
 
 
 def _of_snapshot(journal: Journal) -> list[Any]:

@@ -19,6 +19,7 @@ from penstock.server.login import Desk, SaslEntrance, Toll
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.metadata.image import MetadataImage
     from penstock.metadata.scram import ScramImage
     from penstock.model.config.node import NodeConfig
     from penstock.platform.chance import Chance
@@ -41,7 +42,7 @@ class Sasl:
         self._config = config
         self._desks: dict[str, Desk] = {}
         self._own: dict[str, OwnLogin] = {}
-        self._early: Callable[[], ScramImage | None] = lambda: None
+        self._early: Callable[[MetadataImage], ScramImage | None] = lambda _: None
 
     def open(self, workers: Workers, chance: Chance) -> None:
         """Read what configuration says; CannotStart if it makes no sense."""
@@ -58,7 +59,7 @@ class Sasl:
         for key in [each for each in config.texts if each.endswith("sasl.jaas.config")]:
             config.forget(key)  # of users' passwords only what was made of them stays
 
-    def know_early(self, users: Callable[[], ScramImage | None]) -> None:
+    def know_early(self, users: Callable[[MetadataImage], ScramImage | None]) -> None:
         """Whom to believe as long as `users` answers with somebody, instead of the metadata."""
         self._early = users
 
@@ -90,7 +91,7 @@ class Sasl:
             toll,
             reauth,
             keys[0].refresh if keys else None,
-            lambda: self._early(),
+            lambda image: self._early(image),
         )
 
     def _mechanism(self, listener: str, name: str, chance: Chance, keys: list[Keys]) -> Mechanism:

@@ -28,6 +28,7 @@ from penstock.server.gate import Gate
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from penstock.metadata.image import MetadataImage
     from penstock.metadata.scram import ScramImage
     from penstock.net.connection import Connection
     from penstock.platform.workers import Workers
@@ -98,12 +99,12 @@ class Desk:
         toll: Toll,
         reauth_ms: Mapping[str, int],
         refresh: Callable[[Workers, bool], Awaitable[None]] | None = None,
-        early: Callable[[], ScramImage | None] = lambda: None,
+        early: Callable[[MetadataImage], ScramImage | None] = lambda _: None,
     ) -> None:
         """`token_secret` is delegation.token.secret.key, None where no delegation tokens are taken;
         `reauth_ms` says for how long a proof holds by mechanism, 0 for ever; `refresh` asks for
-        the keys of those who sign tokens; `early` tells of users while the metadata cannot be
-        asked."""
+        the keys of those who sign tokens; `early` tells of users while an image of the metadata
+        does not."""
         self.mechanisms = {each.name: each for each in mechanisms}
         self.toll = toll
         self.reauth_ms = reauth_ms
@@ -116,7 +117,8 @@ class Desk:
         """Who may log in, as of now."""
         if self._vault is None:
             self._vault = Vault(self._token_secret, broker.cluster_id)
-        early, image = self._early(), broker.image
+        image = broker.image
+        early = self._early(image)
         return Accounts(
             self._vault, image.scram if early is None else early, image.delegation_tokens
         )

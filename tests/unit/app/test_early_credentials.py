@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock.app.early_credentials import early_credentials
+from penstock.metadata.image import EMPTY, MetadataImage
 from penstock.metadata.loader import folded
 from penstock.platform.disk import Disk
 from penstock.protocol.generated.metadata_records import (
@@ -42,9 +43,11 @@ def log(journal: Journal, *records: Any) -> None:
     journal.log.append_batches(data, 0)
 
 
-def believed(journal: Journal, root: Path, committed: int = -1) -> dict[str, bytes] | None:
+def believed(
+    journal: Journal, root: Path, committed: int = -1, image: MetadataImage = EMPTY
+) -> dict[str, bytes] | None:
     raft: Any = SimpleNamespace(journal=journal, high_watermark=committed)
-    users = early_credentials(raft, str(root))()
+    users = early_credentials(raft, str(root))(image)
     return None if users is None else {name: it.salt for (_, name), it in users.users.items()}
 
 
@@ -73,6 +76,22 @@ def test_a_snapshot_and_the_log_behind_it_count(tmp_path: Path) -> None:
     assert believed(journal_in(tmp_path), tmp_path) == {"node": b"second", "other": b"first"}
 
 
-def test_the_metadata_takes_over_once_a_leader_says_what_is_committed(tmp_path: Path) -> None:
+def test_the_metadata_takes_over_once_it_holds_what_formatting_left(tmp_path: Path) -> None:
+    """A new leader is elected and commits that, before it writes down the first users."""
     write_bootstrap(Disk(), str(tmp_path), 0, credentials=[user("node")])
-    assert believed(journal_in(tmp_path), tmp_path, committed=0) is None
+    elected = folded([], 0, 1)
+    assert believed(journal_in(tmp_path), tmp_path, 1, elected) == {"node": b"first"}
+    begun = folded([*feature_records(), user("node")], 8, 1)
+    assert believed(journal_in(tmp_path), tmp_path, 9, begun) is None
+
+
+def test_the_metadata_takes_over_once_it_holds_what_is_committed_of_the_log(tmp_path: Path) -> None:
+    journal = journal_in(tmp_path)
+    log(journal, *feature_records(), user("node"))
+    end = journal.log.end
+    log(journal, user("node", b"never committed"))
+    behind = folded(feature_records(), end - 2, 1)
+    assert believed(journal, tmp_path, end, behind) == {"node": b"never committed"}
+    assert believed(journal, tmp_path, end, folded(feature_records(), end - 1, 1)) is None
+    later = folded(feature_records(), end + 10, 1)
+    assert believed(journal, tmp_path, end + 1000, later) is None, "it is always behind a little"
