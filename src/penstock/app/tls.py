@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.app.problems import CannotStart
+from penstock.app.quorum import is_sole
 from penstock.security.stores import StoreError
 from penstock.security.tls import (
     Context,
@@ -174,12 +175,16 @@ class NodeTls:
         """Nodes have the same settings, but for their own keys: they have to believe each other."""
         for name in self._servers.keys() & self._clients.keys():
             wrong = would_agree(self._servers[name].current, self._clients[name].current)
-            if wrong is not None:
-                raise CannotStart(
-                    f"listener {name}: nodes with keys and trust like these would not let each "
-                    f"other in: {wrong}; the truststore has to hold the authority of the keystore, "
-                    "whose certificate has to be good for servers and clients"
-                )
+            if wrong is None:
+                continue
+            told = (
+                f"listener {name}: nodes with keys and trust like these would not let each other "
+                f"in: {wrong}; the truststore has to hold the authority of the keystore, whose "
+                "certificate has to be good for servers and clients"
+            )
+            if not is_sole(self._config):
+                raise CannotStart(told)
+            log.warning("%s", told)  # there are no others yet
 
     def of_listener(self, name: str) -> ListenerTls:
         """What a listener encrypts with."""

@@ -132,10 +132,16 @@ async def test_a_node_does_not_start_with_what_cannot_be_used(
         NodeTls(config(tmp_path, settings))
 
 
-async def test_nodes_that_would_not_believe_each_other_do_not_start(tmp_path: Path) -> None:
+async def test_nodes_that_would_not_believe_each_other_do_not_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "node.pem").write_text(Authority.make("another").issue("node-1", HOSTS).pem())
+    settings = {"ssl.client.auth": "required"}
+    others = {"controller.quorum.voters": "1@localhost:9093,2@other:9093,3@third:9093"}
     with pytest.raises(CannotStart, match="would not let each other in: the certificate is not"):
-        NodeTls(config(tmp_path, {"ssl.client.auth": "required"}))
+        NodeTls(config(tmp_path, settings | others))
+    NodeTls(config(tmp_path, settings))  # alone: there are no others yet
+    assert "would not let each other in" in caplog.text
 
 
 async def test_behind_sasl_only_the_listeners_own_prefix_asks_for_certificates(
