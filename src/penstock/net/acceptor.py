@@ -107,10 +107,10 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as problem:
-                if problem.errno not in _EXHAUSTED:
-                    raise
+                # One whose network failed is gone; where descriptors are used up, others wait too.
                 log.error("cannot accept on %s: %s", self._listener, problem.strerror)
-                self._rest(PAUSE_SECONDS)
+                if problem.errno in _EXHAUSTED:
+                    self._rest(PAUSE_SECONDS)
                 return
             sock.setblocking(False)
             address = name[0].removeprefix("::ffff:")
