@@ -56,6 +56,8 @@ class Office:
         self._signer = Issuer("RS256")
         self._forger = Issuer("RS256")
         self.trust = self._write("trust.pem", self._authority.certificate_pem)
+        both = self._authority.certificate_pem + self._stranger.certificate_pem
+        self._trust_of_strangers = self._write("trust-of-strangers.pem", both)
         self.key_set = self._write("keys.json", self._signer.key_set)
         self.token = directory / "token"  # of alice, for clients that read theirs from a file
 
@@ -87,12 +89,12 @@ class Office:
     # -- nodes ------------------------------------------------------------------------------------
 
     def keys(self, name: str, right: bool = True) -> dict[str, str]:
-        """What a node shows, and whom it believes."""
+        """What a node shows, and whom it believes: with a forged certificate, the forger too."""
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.certificate(name, "Nodes", right)),
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.trust),
+            "ssl.truststore.location": str(self.trust if right else self._trust_of_strangers),
             "ssl.principal.mapping.rules": _RULES,
         }
 
