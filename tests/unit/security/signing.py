@@ -40,7 +40,7 @@ class Issuer:
     def sign(
         self, claims: dict[str, Any] | None = None, headers: dict[str, Any] | None = None
     ) -> str:
-        """A token that counts, but for what `claims` changes; None takes one out, of headers too."""
+        """A token that counts, but for what `claims` changes; None takes a claim or header out."""
         told = {
             "iss": ISSUER,
             "aud": AUDIENCE,
