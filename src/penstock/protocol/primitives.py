@@ -35,6 +35,10 @@ ZERO_UUID: Final = bytes(16)
 STRING_SIZE_MAX: Final = 0x7FFF
 """In bytes. A compact length could say more, but Kafka neither reads nor writes it."""
 
+UNKNOWN_TAGS_MAX: Final = 1000
+"""In one struct. A later version may have a few; half a megabyte of them, which whoever has not
+logged in may send, would hold the node up for a tenth of a second."""
+
 FRESH: Any = object()
 """The default of a field that starts as an empty list or struct: each message gets its own."""
 
@@ -281,6 +285,8 @@ def write_numbers(out: bytearray, values: Sequence[int], code: str) -> None:
 
 def skip_tags(view: memoryview, at: int, count: int) -> int:
     """The position behind `count` tagged fields that nobody here knows."""
+    if count > UNKNOWN_TAGS_MAX:
+        raise ProtocolError(f"{count} tagged fields of a kind that nobody here knows")
     for _ in range(count):
         _, at = read_uvarint(view, at)
         size, at = read_uvarint(view, at)

@@ -108,3 +108,10 @@ def test_unknown_tags_are_skipped_within_the_bytes_that_remain() -> None:
     assert primitives.skip_tags(view, 0, 2) == 6
     with pytest.raises(ProtocolError):
         primitives.skip_tags(memoryview(b"\x05\x09ab"), 0, 1)
+
+
+def test_more_unknown_tags_than_anybody_has_are_not_even_looked_at() -> None:
+    many = memoryview(bytes(2 * (primitives.UNKNOWN_TAGS_MAX + 1)))
+    assert primitives.skip_tags(many, 0, primitives.UNKNOWN_TAGS_MAX) == len(many) - 2
+    with pytest.raises(ProtocolError, match="tagged fields"):
+        primitives.skip_tags(many, 0, primitives.UNKNOWN_TAGS_MAX + 1)
