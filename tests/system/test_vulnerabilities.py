@@ -12,6 +12,7 @@ import logging
 import struct
 import subprocess
 import sys
+import time
 import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -127,6 +128,7 @@ HOSTILE = {
 }
 PEAK_BASE = 1 << 20
 PEAK_PER_BYTE = 8
+CPU_SECONDS_MAX = 0.05
 
 
 async def test_a_strangers_frame_takes_no_more_memory_than_a_few_times_its_bytes(
@@ -147,16 +149,30 @@ async def _peak(asker: Asker, frame: bytes) -> int:
     """How much memory a frame took until it was answered, or its connection closed."""
     tracemalloc.start()
     try:
-        asker._writer.write(frame)
-        try:
-            async with asyncio.timeout(5):
-                await asker._writer.drain()
-                await asker._reader.readexactly(8)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # closed is an answer too
+        await _answered(asker, frame)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+async def _answered(asker: Asker, frame: bytes) -> None:
+    asker._writer.write(frame)
+    try:
+        async with asyncio.timeout(5):
+            await asker._writer.drain()
+            await asker._reader.readexactly(8)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass  # closed is an answer too
+
+
+async def test_a_strangers_frame_holds_nobody_up(node: Node) -> None:
+    """The bound counts the processor's time, and that of the client, which is this thread too."""
+    for what, frame in HOSTILE.items():
+        async with knocking(node) as asker:
+            await asker.ask(ApiVersionsRequest(), 0)
+            began = time.thread_time()
+            await _answered(asker, frame)
+            assert time.thread_time() - began < CPU_SECONDS_MAX, what
 
 
 async def test_who_has_not_logged_in_cannot_announce_a_large_frame(node: Node) -> None:
