@@ -113,6 +113,7 @@ class Acceptor:
                     self._rest(PAUSE_SECONDS)
                 return
             sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             address = name[0].removeprefix("::ffff:")
             wait_ms = self._admission.pace_ms(self._listener, self._now())
             if wait_ms:

@@ -29,45 +29,51 @@ class Rate:
     comes first may come fast, and is spread over the time that follows.
     """
 
-    __slots__ = ("_kept", "_sample_ms", "_samples")
+    __slots__ = ("_kept", "_sample_ms", "_samples", "_total")
 
     def __init__(self, samples: int = SAMPLES, sample_ms: int = SAMPLE_MS) -> None:
         self._samples = samples
         self._sample_ms = sample_ms
         self._kept: deque[_Sample] = deque()
+        self._total = 0.0
 
     def record(self, value: float, now: int) -> None:
         """`value` more went by; a negative one takes back what did not."""
         kept = self._kept
         if not kept or now - kept[-1].begun >= self._sample_ms:
             if len(kept) > self._samples:
-                kept.popleft()  # one more than asked for: the oldest reaches into the window
+                self._forget()  # one more than asked for: the oldest reaches into the window
             kept.append(_Sample(now))
         sample = kept[-1]
         sample.total += value
         sample.latest = now
+        self._total += value
 
     def per_second(self, now: int) -> float:
         """The rate up to now."""
         window_ms = self.window_ms(now)
-        return sum(sample.total for sample in self._kept) * 1000 / window_ms
+        return self._total * 1000 / window_ms
 
     def window_ms(self, now: int) -> int:
         """Over how long the rate is measured now."""
         kept = self._kept
         oldest = now - self._samples * self._sample_ms
         while kept and kept[0].latest <= oldest:
-            kept.popleft()
+            self._forget()
         elapsed = now - kept[0].begun if kept else 0
         missing = self._samples - 1 - elapsed // self._sample_ms
         return max(elapsed + max(missing, 0) * self._sample_ms, 1)
 
     def wait_ms(self, per_second_max: float, now: int) -> int:
         """How long nothing may go by until the rate is down to the bound; 0 if it is."""
-        excess = self.per_second(now) - per_second_max
-        if excess <= 0:
-            return 0
-        return round(excess / per_second_max * self.window_ms(now))
+        window_ms = self.window_ms(now)
+        excess = self._total * 1000 / window_ms - per_second_max
+        return round(excess / per_second_max * window_ms) if excess > 0 else 0
+
+    def _forget(self) -> None:
+        self._total -= self._kept.popleft().total
+        if not self._kept:
+            self._total = 0.0  # what fractions leave behind must not add up
 
     @property
     def silent(self) -> bool:

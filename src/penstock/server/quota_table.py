@@ -20,6 +20,9 @@ _USER, _CLIENT, _ADDRESS = "user", "client-id", "ip"
 _NAMES_MAX = 256
 """Of a client id, in a meter's name: they are chosen by clients, and may have 32 KB."""
 
+_FOUND_MAX = 1000
+"""Answers that are remembered: asked with each request, they would cost as much as serving it."""
+
 _DEFAULT: Final = None
 _UNNAMED: Final = object()
 """What a quota says nothing of, where None stands for the default."""
@@ -36,10 +39,11 @@ class Share(NamedTuple):
 class QuotaTable:
     """The quotas of one kind, by users and client ids."""
 
-    __slots__ = ("_bounds",)
+    __slots__ = ("_bounds", "_found")
 
     def __init__(self, entities: Mapping[Entity, Mapping[str, float]], kind: str) -> None:
         self._bounds: dict[tuple[object, object], float] = {}
+        self._found: dict[tuple[str, str], Share | None] = {}
         for entity, quotas in entities.items():
             parts = dict(entity)
             if kind in quotas and _ADDRESS not in parts:
@@ -54,6 +58,16 @@ class QuotaTable:
 
         The empty client id is one like the others: whoever sends it does not escape.
         """
+        found = self._found
+        try:
+            return found[user, client_id]
+        except KeyError:
+            if len(found) >= _FOUND_MAX or len(client_id) > _NAMES_MAX:
+                found.clear()
+            share = found[user, client_id] = self._look_up(user, client_id)
+            return share
+
+    def _look_up(self, user: str, client_id: str) -> Share | None:
         for level, sharers in _levels(user, client_id):
             bound = self._bounds.get(level)
             if bound is not None:
