@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from penstock.app.problems import CannotStart
+from penstock.model.config.problems import shortened
 from penstock.net.admission import INT_MAX, Admission, Bounds
 from penstock.platform.open_files import connections_share, raise_limit
 
@@ -77,10 +78,11 @@ def _overrides(text: str, looks_up: bool) -> dict[str, int]:
             addresses = socket.getaddrinfo(
                 host.strip("[]"), None, type=socket.SOCK_STREAM, flags=flags
             )
-        except OSError as problem:
+            found.update((str(address[4][0]), int(count)) for address in addresses)
+        except (OSError, ValueError) as problem:  # ValueError: no name, or no number, can be so
+            reason = getattr(problem, "strerror", None) or "it cannot be read"
             raise CannotStart(
-                f"max.connections.per.ip.overrides names {host}, which has no address: "
-                f"{problem.strerror}"
+                f"max.connections.per.ip.overrides names {shortened(host)}, which has no address "
+                f"or no count: {reason}"
             ) from problem
-        found.update((str(address[4][0]), int(count)) for address in addresses)
     return found

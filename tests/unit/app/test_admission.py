@@ -63,6 +63,25 @@ def test_a_running_node_looks_no_names_up() -> None:
         bounds_of(config, looks_up=False)
 
 
+@pytest.mark.parametrize("entry", ["..:1", f"{'a' * 64}.b:1", "1.2.3.4:x", f"1.2.3.4:{'9' * 5000}"])
+def test_an_exception_that_makes_no_sense_is_told_and_not_raised_at_those_who_replay_metadata(
+    entry: str,
+) -> None:
+    """It may come with the metadata, where the checks of another version let it pass."""
+    config = config_of({}).overlaid({"max.connections.per.ip.overrides": entry})
+    for looks_up in (True, False):
+        with pytest.raises(CannotStart, match=r"per\.ip\.overrides"):
+            bounds_of(config, looks_up=looks_up)
+
+
+async def test_a_host_that_no_name_can_be_is_refused_or_lived_with(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
+        for host in ("..", f"{'a' * 64}.b"):
+            await asker.ask(altered("max.connections.per.ip.overrides", f"{host}:1"), 1)
+        await asker.ask(altered("max.connections.per.ip", "100"), 1)
+        assert node.sound
+
+
 def altered(name: str, value: str) -> configs.IncrementalAlterConfigsRequest:
     return configs.IncrementalAlterConfigsRequest(
         resources=[
