@@ -127,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.admit(self)
         try:
             self.gate = self._service.gate(self)
-        except CloseConnection as problem:
+        except Exception as problem:  # noqa: BLE001 - without a gate it would be open to all
             self._refuse(problem)
             return
         if self.gate is not None and not self.gate.passes(self.last_active):

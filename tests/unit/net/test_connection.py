@@ -12,10 +12,11 @@ from typing import cast
 import pytest
 
 from penstock.net.buffers import SHARED_BYTES
-from penstock.net.connection import SLOTS_MAX
+from penstock.net.connection import SLOTS_MAX, Connection
 from penstock.net.listener import Limits
 from penstock.platform.disk import Disk, File
 from tests.unit.net.conftest import Run
+from tests.unit.net.encrypted import Keys, client_tls
 from tests.unit.net.scripted import (
     LARGE_BYTES,
     MUTE_SECONDS,
@@ -35,6 +36,29 @@ def test_a_frame_is_served_and_answered(run: Run) -> None:
             client = await node.client()
             client.send(b"e1")
             assert await client.receive() == b"e1"
+
+    run(scenario())
+
+
+class FaultyGate(ScriptedService):
+    """Cannot tell who came in, by a fault of its own."""
+
+    def gate(self, _: Connection) -> None:
+        raise RuntimeError("a fault of our own")
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_nobody_is_served_whose_gate_could_not_be_made(run: Run, tls: bool) -> None:
+    """A connection without a gate is open to all: a fault on the way must not make one."""
+
+    async def scenario() -> None:
+        service = FaultyGate()
+        async with running(service=service, tls=Keys() if tls else None) as node:
+            client = await node.client(client_tls() if tls else None)
+            client.send(b"e1")
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await client.receive()
+            assert service.served == []
 
     run(scenario())
 
