@@ -20,7 +20,8 @@ WORKERS = 20
 """Of those who come and go, at a time."""
 
 HANDSHAKE = 17
-ALL_TOPICS = b"\xff\xff\xff\xff"
+TOPIC = "worked-on"
+"""What whoever is attacked writes to."""
 
 
 class Attack:
@@ -133,18 +134,20 @@ async def trickle(attack: Attack) -> None:
 
 
 async def deaf(attack: Attack) -> None:
-    """Questions by the thousand, of which no answer is read."""
-    ask = wire.frame(wire.request(wire.METADATA, 1, ALL_TOPICS))
+    """Megabytes that are asked for again and again, and never read."""
+    where = struct.pack(">iqi", 0, 0, 1 << 20)
+    wanted = wire.array([wire.string(TOPIC) + wire.array([where])])
+    ask = wire.request(
+        wire.FETCH, wire.FETCH_VERSION, struct.pack(">iiiib", -1, 0, 1, 1 << 20, 0) + wanted
+    )
     for _ in range(attack.count):
         _, writer = await attack.connect()
         writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(wire.frame(ask) * 500)
         attack.held.append(writer)
+        attack.done += 1
     while not attack.over:
-        for writer in attack.held:
-            if writer.transport.get_write_buffer_size() < 1_000_000:
-                writer.write(ask * 500)
-                attack.done += 500
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
 
 
 KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
@@ -156,6 +159,7 @@ KINDS: dict[str, Callable[[Attack], Awaitable[None]]] = {
 async def main(kind: str, port: int, count: int, seconds: float) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    os.nice(5)  # it would have a machine of its own; here it shares the one that it attacks
     attack = Attack(port, count, time.monotonic() + seconds)
     attacking = asyncio.ensure_future(KINDS[kind](attack))
     while not attacking.done() and attack.done < min(count, 50):

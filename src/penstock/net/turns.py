@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
-SECONDS_MAX = 0.005
+SECONDS_MAX = 0.002
+"""Enough for a hundred small requests: to stop and go on costs as much as one."""
 
 
 class Turns:
