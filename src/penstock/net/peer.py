@@ -43,6 +43,10 @@ class PeerGone(PeerLost):
     """Nobody listens where the other node should: its process has ended, or not begun yet."""
 
 
+class NotLetIn(PeerLost):
+    """The other node is there, but one of the two could not prove to the other who it is."""
+
+
 class PeerTooOld(PeerLost):
     """The other node knows no version of a request that can say what is to be said."""
 
@@ -146,7 +150,7 @@ class Peer:
         except (OSError, TimeoutError, ProtocolError, ValueError) as problem:
             # ValueError: where to go was told by another node, and is no name that there can be.
             made.abort()
-            kind = PeerGone if isinstance(problem, ConnectionRefusedError) else PeerLost
+            kind = PeerGone if isinstance(problem, ConnectionRefusedError) else _kind(problem)
             raise kind(f"{self} cannot be reached: {_reason(problem)}") from problem
         if self._closed:
             made.abort()
@@ -230,7 +234,7 @@ class _Connection(asyncio.BufferedProtocol):
         self.open = False
         self._transport = None
         reason = f": {_reason(exc)}" if exc else ""
-        self._fail_all(PeerLost(f"{self._name} hung up{reason}"))
+        self._fail_all(_kind(exc)(f"{self._name} hung up{reason}"))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._assembly.room()
@@ -263,6 +267,12 @@ class _Connection(asyncio.BufferedProtocol):
             answer = self._waiting.popleft().answer
             if not answer.done():
                 answer.set_exception(problem)
+
+
+def _kind(problem: BaseException | None) -> type[PeerLost]:
+    """A login that failed is a PermissionError."""
+    unproven = isinstance(problem, (ssl.SSLError, PermissionError, NotLetIn))
+    return NotLetIn if unproven else PeerLost
 
 
 def _reason(problem: BaseException) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE
-from penstock.net.peer import PeerLost
+from penstock.net.peer import NotLetIn, PeerLost
 from penstock.raft.messages import (
     Ask,
     Fetch,
@@ -67,6 +67,12 @@ async def fetch_snapshot(
         on_piece()
 
 
+_NO_RIGHT = (
+    "whoever it takes this node for has no right to ClusterAction; name that principal in "
+    "super.users, or give it the right"
+)
+
+
 def _ignore() -> None:
     pass
 
@@ -102,6 +108,7 @@ class QuorumPeers:
         self._voters: Callable[[], Voters] | None = None
         self._seen: Mapping[int, Voter] = {}
         self._strangers: dict[Address, None] = {}
+        self._refusals: dict[Address, str] = {}  # that were told
         self._met = False  # a member of this very cluster
 
     def learn(self, node: int, address: Address) -> None:
@@ -139,7 +146,11 @@ class QuorumPeers:
         else:
             address = self._address_of(to.id)
         peer = self._peer(address, fetching)
-        response = await peer.ask(request_of(self._envelope, to, ask), patience)
+        try:
+            response = await peer.ask(request_of(self._envelope, to, ask), patience)
+        except NotLetIn as problem:
+            self._tell_of_refusal(address, str(problem))
+            raise
         try:
             reply = reply_of(ask, response)
         except ValueError as problem:
@@ -149,6 +160,10 @@ class QuorumPeers:
         else:
             self._met = True
             self._strangers.pop(address, None)
+        if reply.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            self._tell_of_refusal(address, _NO_RIGHT)
+        else:
+            self._refusals.pop(address, None)
         for each in getattr(response, "node_endpoints", ()):
             self.learn(each.node_id, (each.host, each.port))
         return to.id, reply
@@ -163,6 +178,14 @@ class QuorumPeers:
         log.error("the controller at %s:%d belongs to another cluster than %s", host, port, cluster)
         if not self._met and all(each in self._strangers for each in self._everybody()):
             self._on_other_cluster()
+
+    def _tell_of_refusal(self, address: Address, why: str) -> None:
+        """Told once, and again when the reason changes: it is asked for a few times a second."""
+        if self._refusals.get(address) == why:
+            return
+        if len(self._refusals) < LEARNT_MAX or address in self._refusals:
+            self._refusals[address] = why
+        log.warning("the controller at %s:%d does not let this node in: %s", *address, why)
 
     def close(self) -> None:
         for peer in self._open.values():

@@ -10,7 +10,7 @@ import pytest
 from penstock.metadata.cluster import Endpoint
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import NO_NODE
-from penstock.net.peer import PeerLost
+from penstock.net.peer import NotLetIn, PeerLost
 from penstock.protocol.generated.begin_quorum_epoch import BeginQuorumEpochRequest
 from penstock.protocol.generated.fetch import FetchResponse
 from penstock.protocol.message import Message
@@ -29,7 +29,7 @@ class Network:
     """Answers as each address is told to."""
 
     def __init__(self) -> None:
-        self.answers: dict[Address, Message] = {}
+        self.answers: dict[Address, Message | Exception] = {}
         self.asked: list[Address] = []
 
     def caller(self, host: str, port: int, client_id: str) -> Line:
@@ -43,9 +43,10 @@ class Line:
 
     async def ask(self, request: Message, seconds_max: float, version: int | None = None) -> Any:
         self._network.asked.append(self._address)
-        if self._address not in self._network.answers:
-            raise PeerLost("silence")
-        return self._network.answers[self._address]
+        answer = self._network.answers.get(self._address, PeerLost("silence"))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def close(self) -> None:
         pass
@@ -90,6 +91,7 @@ def leads(number: int) -> Message:
 
 
 STRANGE = FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+DENIED = FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 async def test_who_knows_one_member_learns_of_the_leader_from_it() -> None:
@@ -191,3 +193,36 @@ def test_a_leader_that_is_believed_is_found_where_it_says() -> None:
 def test_a_leader_of_the_past_is_not_looked_for() -> None:
     learnt, _ = announced(ErrorCode.FENCED_LEADER_EPOCH)
     assert not learnt
+
+
+async def test_who_is_not_let_in_says_so_once_for_each_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    network = Network()
+    peers = peers_of(network, {2: at(2), 3: at(3)}, [])
+    for reason in ("wrong password", "wrong password", "certificate expired", "wrong password"):
+        network.answers[at(2)] = NotLetIn(f"host-2:9002 cannot be reached: {reason}")
+        for _ in range(3):
+            with pytest.raises(NotLetIn):
+                await peers.ask(Replica(2), FETCH)
+    assert caplog.text.count("wrong password") == 2
+    assert caplog.text.count("certificate expired") == 1
+    with pytest.raises(PeerLost):
+        await peers.ask(Replica(3), FETCH)
+    assert "silence" not in caplog.text, "who is not there yet is nothing unusual"
+
+
+async def test_who_is_let_in_without_a_right_to_be_a_node_hears_which(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    network = Network()
+    network.answers[at(2)] = DENIED
+    peers = peers_of(network, {2: at(2)}, [])
+    for _ in range(3):
+        await peers.ask(Replica(2), FETCH)
+    assert caplog.text.count("ClusterAction") == 1
+    network.answers[at(2)] = leads(2)
+    await peers.ask(Replica(2), FETCH)
+    network.answers[at(2)] = DENIED
+    await peers.ask(Replica(2), FETCH)
+    assert caplog.text.count("ClusterAction") == 2, "it was withdrawn"
