@@ -50,16 +50,19 @@ def denied(call: Call, operation: Operation, kind: ResourceType, name: str) -> N
     `server/rights.py` calls it by itself, unless it is asked not to: who is only shown less of a
     list was not refused anything.
     """
-    _seldom(
-        {
-            "event": "denied",
-            **_who(call),
-            "operation": operation.name,
-            "resource": f"{kind.name}:{_short(name)}",
-        },
-        # Not by the request: who may not read a topic may not in any of its versions.
-        ("denied", str(call.principal), call.host, int(operation), int(kind), name),
-    )
+    # Not by the request: who may not read a topic may not in any of its versions.
+    key = ("denied", str(call.principal), call.host, int(operation), int(kind), name)
+    window = _window(asyncio.get_running_loop())
+    if window.passes_over("denied", key):
+        return  # before a line is made of it: one request may name a great many
+    event = {
+        "event": "denied",
+        **_who(call),
+        "operation": operation.name,
+        "resource": f"{kind.name}:{_short(name)}",
+    }
+    window.keep(event, key)
+    _write(event)
 
 
 def login_failed(host: str, listener: str, mechanism: str, user: str, reason: str) -> None:
@@ -150,19 +153,21 @@ class Window:
         self._written: Counter[str] = Counter()
         self._unwritten: Counter[str] = Counter()
 
-    def take(self, event: Mapping[str, Any], key: tuple[Any, ...]) -> bool:
-        """Whether to write the event now: not if its like was, or too many of its kind were."""
+    def passes_over(self, kind: str, key: tuple[Any, ...]) -> bool:
+        """Whether an event is only counted: its like was written, or too many of its kind were."""
         known = self._told.get(key)
         if known is not None:
             self._told[key] = (known[0], known[1] + 1)
-            return False
-        kind = event["event"]
+            return True
         if self._written[kind] >= LINES_MAX:
             self._unwritten[kind] += 1
-            return False
-        self._written[kind] += 1
+            return True
+        return False
+
+    def keep(self, event: Mapping[str, Any], key: tuple[Any, ...]) -> None:
+        """It is written now."""
+        self._written[event["event"]] += 1
         self._told[key] = (event, 0)
-        return True
 
     def end(self) -> list[Mapping[str, Any]]:
         """What is to be said when the window ends."""
@@ -175,13 +180,18 @@ _windows: WeakKeyDictionary[asyncio.AbstractEventLoop, Window] = WeakKeyDictiona
 """The one that is open now, by the loop that the node runs on."""
 
 
-def _seldom(event: Mapping[str, Any], key: tuple[Any, ...]) -> None:
-    loop = asyncio.get_running_loop()
+def _window(loop: asyncio.AbstractEventLoop) -> Window:
     window = _windows.get(loop)
     if window is None:
         window = _windows[loop] = Window()
         loop.call_later(WINDOW_SECONDS, _end_window, loop)
-    if window.take(event, key):
+    return window
+
+
+def _seldom(event: Mapping[str, Any], key: tuple[Any, ...]) -> None:
+    window = _window(asyncio.get_running_loop())
+    if not window.passes_over(event["event"], key):
+        window.keep(event, key)
         _write(event)
 
 

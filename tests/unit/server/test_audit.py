@@ -95,6 +95,21 @@ async def test_lines_are_bounded_whatever_clients_think_of(
             await asyncio.sleep(0.01)
 
 
+async def test_no_line_is_made_of_what_is_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Call] = []
+    who = audit._who
+
+    def counted(call: Call) -> dict[str, Any]:
+        made.append(call)
+        return who(call)
+
+    monkeypatch.setattr(audit, "_who", counted)
+    for number in range(3 * audit.LINES_MAX):
+        deny(f"topic-{number}")
+        deny("orders")
+    assert len(made) == audit.LINES_MAX
+
+
 async def test_nobody_forges_a_line_or_fills_one(caplog: pytest.LogCaptureFixture) -> None:
     deny('x"}\n{"event": "logged in"')
     deny("long" * 10_000, Principal("\x1b[31m" + "a" * 10_000))
