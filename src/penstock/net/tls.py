@@ -24,6 +24,10 @@ needed for as long as the connection lives."""
 GREETING_BYTES = 32 * 1024
 """What is received before hands are shaken, or before it is the client's turn to do so."""
 
+UNREAD_BYTES_MAX = 4 * 1024
+"""Of what TLS answers by itself: a client that asks for new keys on and on gets as many bytes as it
+sends, and could let them pile up here."""
+
 _NOTHING = memoryview(b"")
 
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
@@ -55,6 +59,7 @@ class Encrypted(asyncio.BufferedProtocol):
         "_socket",
         "_tls",
         "_unfed",
+        "_unread",
         "host",
     )
 
@@ -68,6 +73,7 @@ class Encrypted(asyncio.BufferedProtocol):
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._unfed = _NOTHING  # received, and not given to TLS yet
+        self._unread = 0  # bytes that TLS said by itself since the socket last took everything
         self._reading = True
         self._farewell = False  # whether TLS was told that no more comes
         self._ended = False  # whether the connection was told so
@@ -162,10 +168,21 @@ class Encrypted(asyncio.BufferedProtocol):
                     connection.buffer_updated(filled)
             if self._farewell and self._reading and not self._closing:
                 self._end()
-            self._flush()  # some of what arrives is for TLS alone, and answered by it
+            if self._outgoing.pending:
+                self._answer()
         except ssl.SSLError as problem:
             self._flush()
             self._break_off(problem)
+
+    def _answer(self) -> None:
+        """Some of what arrives is for TLS alone, and answered by it."""
+        self._unread += self._outgoing.pending
+        self._flush()
+        if not self._socket.get_write_buffer_size():
+            self._unread = 0
+        elif self._unread > UNREAD_BYTES_MAX:
+            self._handshakes.failed(self, "does not read the answers of TLS")
+            self.abort()
 
     def _fill(self, room: memoryview) -> tuple[int, bool]:
         """Decrypt into the room. How much there was, and whether there may be more."""

@@ -55,8 +55,8 @@ class HandMade:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = client_tls().wrap_bio(self._in, self._out, server_hostname="localhost")
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = client_tls().wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
 
     @classmethod
     async def connect(cls, node: Running) -> HandMade:
@@ -82,10 +82,10 @@ class HandMade:
         return content[4:]
 
     def unsent(self) -> bytes:
-        return self._out.read()
+        return self.outgoing.read()
 
     def flush(self) -> None:
-        if self._out.pending:
+        if self.outgoing.pending:
             self.writer.write(self.unsent())
 
     async def _exchange(self, act: Any) -> Any:
@@ -97,7 +97,7 @@ class HandMade:
                     self.flush()
                     heard = await self.reader.read(1 << 16)
                     assert heard, "the server hung up"
-                    self._in.write(heard)
+                    self.incoming.write(heard)
                 else:
                     self.flush()
                     return done
