@@ -28,6 +28,7 @@ async def create_topics_on_demand(
     """
     key, version = int(ApiKey.CREATE_TOPICS), API[ApiKey.CREATE_TOPICS].versions[-1]
     asking = Call(call.connection, key, version, call.correlation_id, call.client_id, call.sender)
+    asking.mutations = broker.quotas.mutations(asking)
     request = CreateTopicsRequest(
         topics=[_creatable(broker, name) for name in dict.fromkeys(names)],
         timeout_ms=broker.config.get_int("request.timeout.ms"),
@@ -48,6 +49,8 @@ async def create_topics_on_demand(
         if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             # Created, but this broker may not have heard of it yet: the client asks again.
             errors[topic.name] = ErrorCode.LEADER_NOT_AVAILABLE
+        elif error is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+            errors[topic.name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # the client asks again
         else:
             errors[topic.name] = error
     made = [topic.name for topic in response.topics if not topic.error_code]

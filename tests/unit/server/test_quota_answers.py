@@ -17,7 +17,7 @@ from penstock.protocol.generated.create_partitions import (
 from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.generated.metadata import MetadataRequest
+from penstock.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.generated.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -243,3 +243,18 @@ async def test_deleting_and_growing_use_up_the_same_quota(tmp_path: Path) -> Non
             ("b", ErrorCode.THROTTLING_QUOTA_EXCEEDED),
         ]
         assert set(node.broker.image.topics.by_name) == {"b"}
+
+
+async def test_topics_that_are_created_because_they_are_asked_about_use_it_up_too(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path) as node, asking(port_of(node)) as asker:
+        await grant(asker, controller_mutation_rate=1.0)
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=f"t{number}") for number in range(20)],
+            allow_auto_topic_creation=True,
+        )
+        answer = await asker.ask(request, 9)
+        errors = [topic.error_code for topic in answer.topics]
+        assert errors.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) >= 5
+        assert 11 <= len(node.broker.image.topics.by_name) <= 15
