@@ -47,6 +47,25 @@ FRAME_BYTES_MAX = 4 * 1024 * 1024
 second for each megabyte, so the listener's own bound, made for batches, would let one client fill
 the memory and stop the node. It is enough to name 10,000 topics with the longest of names."""
 
+COORDINATED_MAX = 20_000
+"""Groups, or transactional ids, that one request may ask about: each goes to its shard, and back.
+No coordinator of a healthy cluster has as many."""
+
+ITEMS_MAX = 100_000
+"""Topics, or whatever else a request has a list of. A frame could hold a million with short names,
+and everybody would wait for as many answers."""
+
+_ITEMS_MAX = dict.fromkeys(
+    (
+        int(ApiKey.FIND_COORDINATOR),
+        int(ApiKey.DESCRIBE_GROUPS),
+        int(ApiKey.CONSUMER_GROUP_DESCRIBE),
+        int(ApiKey.OFFSET_FETCH),
+        int(ApiKey.DESCRIBE_TRANSACTIONS),
+    ),
+    COORDINATED_MAX,
+)
+
 
 class Route:
     """One API as this node serves it."""
@@ -122,6 +141,8 @@ class Dispatcher:
             if large:
                 check_outline(frame, version, body_at, FRAME_BYTES_MAX)
             request, _ = reader(frame, body_at)
+            if len(frame) > COORDINATED_MAX:  # in less there is no room for so many
+                _check_items(request)
         except ProtocolError as problem:
             raise CloseConnection(f"malformed request: {problem}") from problem
         except (struct.error, IndexError) as problem:
@@ -189,6 +210,16 @@ def _only_to_log_in(call: Call, gate: Gate) -> None:
     """Who has not proved who they are, or not lately, may only do so."""
     if call.api_key not in _TO_LOG_IN:
         raise CloseConnection(f"request with api key {call.api_key} {gate.why_not}")
+
+
+def _check_items(request: Any) -> None:
+    """Hang up on who asks about too much at once: an answer to each would cost the more."""
+    items_max = _ITEMS_MAX.get(request.API_KEY, ITEMS_MAX)
+    for field in request.__slots__:
+        value = getattr(request, field)
+        if isinstance(value, list) and len(value) > items_max:
+            name = ApiKey(request.API_KEY).name
+            raise CloseConnection(f"{name} with {len(value)} {field} at once, above {items_max}")
 
 
 async def _later(spec: ApiSpec, call: Call, response: Awaitable[Any]) -> Reply | None:

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, call: Call, request: ConsumerGroupDescribeRequest) -> Any:
     """Each group by itself, in the order of the request."""
+    group_ids = dict.fromkeys(request.group_ids)
     if not is_enabled(broker):
-        failed = [_failed(it, ErrorCode.UNSUPPORTED_VERSION) for it in request.group_ids]
+        failed = [_failed(it, ErrorCode.UNSUPPORTED_VERSION) for it in group_ids]
         return _respond(broker, call, failed, request)
-    answers = [_describe(broker, call, group_id) for group_id in request.group_ids]
+    answers = [_describe(broker, call, group_id) for group_id in group_ids]
     if any(asyncio.isfuture(it) for it in answers):
         return _gather(broker, call, answers, request)
     return _respond(broker, call, answers, request)

@@ -41,7 +41,7 @@ def handle(
     broker: Broker, call: Call, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     """Ask each group's shard; wait for those that have something to commit first."""
-    found = [_describe(broker, call, group_id) for group_id in request.groups]
+    found = [_describe(broker, call, group_id) for group_id in dict.fromkeys(request.groups)]
     if any(asyncio.isfuture(it) for it in found):
         return _wait(broker, call, request, found)
     return _response(broker, call, request, found)

@@ -30,18 +30,19 @@ def handle(
     """Answer partition by partition."""
     names = (topic.name for topic in request.topics)
     unauthorized = refused_topics(broker, call, Operation.READ, names)
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:  # each partition once: it may have very many producers
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
-                name=topic.name,
+                name=name,
                 partitions=[
-                    _unauthorized(at)
-                    if topic.name in unauthorized
-                    else _partition(broker, topic.name, at)
-                    for at in topic.partition_indexes
+                    _unauthorized(at) if name in unauthorized else _partition(broker, name, at)
+                    for at in indexes
                 ],
             )
-            for topic in request.topics
+            for name, indexes in wanted.items()
         ]
     )
 

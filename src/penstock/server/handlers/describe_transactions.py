@@ -30,7 +30,8 @@ def handle(
     broker: Broker, call: Call, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
     """Answer id by id."""
-    states = [_state(broker, call, name) for name in request.transactional_ids]
+    names = dict.fromkeys(request.transactional_ids)
+    states = [_state(broker, call, name) for name in names]
     if all(isinstance(each, TransactionState) for each in states):
         return _response(broker, call, states)
     return _wait(broker, call, states)

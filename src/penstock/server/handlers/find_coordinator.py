@@ -72,7 +72,9 @@ async def _create_and_answer(
 
 
 def _keys(call: Call, request: FindCoordinatorRequest) -> list[str]:
-    return request.coordinator_keys if call.version >= _BATCHED_FROM else [request.key]
+    if call.version < _BATCHED_FROM:
+        return [request.key]
+    return list(dict.fromkeys(request.coordinator_keys))
 
 
 def _answer(

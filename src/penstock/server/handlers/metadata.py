@@ -150,7 +150,10 @@ def _answer(
             if shows_topic(broker, call, topic.name)
         ]
     else:
-        once = {(topic.topic_id, topic.name): topic for topic in wanted}.values()
+        # By what it is found: a name beside an id says nothing, and could be any.
+        once = {
+            topic.name if topic.topic_id == ZERO_UUID else topic.topic_id: topic for topic in wanted
+        }.values()
         response.topics = [_asked(reachable, version, topic, hidden, errors) for topic in once]
     _add_rights(broker, call, request, response)
     return response

@@ -41,7 +41,9 @@ def handle(broker: Broker, call: Call, request: OffsetFetchRequest) -> Any:
     """Ask the shard of each group."""
     if call.version < _BATCHED_FROM:
         return _one(broker, call, request)
-    answers = [_group(broker, call, group, request.require_stable) for group in request.groups]
+    # What is asked of one group twice could be very much, and as often as the request has room.
+    groups = {group.group_id: group for group in request.groups}.values()
+    answers = [_group(broker, call, group, request.require_stable) for group in groups]
     if any(asyncio.isfuture(answer) for answer in answers):
         return _all(answers)
     return OffsetFetchResponse(groups=answers)
