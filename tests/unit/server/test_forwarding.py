@@ -9,7 +9,11 @@ import pytest
 
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.generated.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from penstock.protocol.message import Message, Part
 from penstock.protocol.registry import API
 from penstock.raft.driver import NotLeader
@@ -103,3 +107,20 @@ def names_anything(request: Any) -> bool:
     lists = [getattr(request, name) for name in request.__slots__]
     parts = [each for each in lists if isinstance(each, list) and each]
     return bool(parts) and all(getattr(each, "partitions", True) for part in parts for each in part)
+
+
+@pytest.mark.parametrize(("enveloped", "muted"), [(False, [0.5]), (True, [])])
+async def test_who_is_told_to_wait_is_not_read_by_the_broker_that_it_asked(
+    enveloped: bool, muted: list[float]
+) -> None:
+    class Slow(Absent):
+        async def handle(self, *_: Any, **__: Any) -> Any:
+            return CreateTopicsResponse(throttle_time_ms=500)
+
+    call = call_on("PLAINTEXT", enveloped=enveloped)
+    heard: list[float] = []
+    call.connection.mute = heard.append  # type: ignore[method-assign]
+    broker: Any = Slow()
+    response = await forward(broker, call, CreateTopicsRequest())
+    assert response.throttle_time_ms == 500
+    assert heard == muted
