@@ -52,6 +52,9 @@ NONCE_BYTES = 24
 AGAIN_SECONDS_MIN = 1.0
 """Between two proofs of one connection."""
 
+PROOF_SECONDS_MAX = 60.0
+"""From handshake to end: a proof goes by the users of when it began, and some may be gone since."""
+
 _LENGTH = struct.Struct(">i")
 
 
@@ -138,11 +141,21 @@ class SaslEntrance:
 class Login:
     """One connection's proofs: the first, and those that renew it."""
 
-    __slots__ = ("_busy", "_desk", "_exchange", "_mechanism", "_proved", "_proved_at", "raw")
+    __slots__ = (
+        "_began_at",
+        "_busy",
+        "_desk",
+        "_exchange",
+        "_mechanism",
+        "_proved",
+        "_proved_at",
+        "raw",
+    )
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._exchange: Exchange | None = None
+        self._began_at = -math.inf
         self._mechanism = ""
         self._proved: str | None = None
         self._proved_at = -math.inf
@@ -175,7 +188,7 @@ class Login:
         else:
             nonce = broker.chance.token_bytes(NONCE_BYTES)
             self._exchange = mechanism.begin(self._desk.accounts(broker), nonce)
-        self._mechanism = name
+        self._mechanism, self._began_at = name, began
         self.raw = call.version == 0
         return SaslHandshakeResponse(mechanisms=names)
 
@@ -220,6 +233,8 @@ class Login:
         """What came of a message, and for how many milliseconds it holds (0: for ever)."""
         if self._busy or self._exchange is None:
             raise CloseConnection("a step of a login before the last one was answered")
+        if broker.loop.time() > self._began_at + PROOF_SECONDS_MAX:
+            return Refused("", "too slow", "too long after the handshake"), 0
         self._busy = True
         try:
             outcome = await self._drive(broker, self._exchange.step(message, broker.clock.now()))

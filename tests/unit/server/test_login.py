@@ -350,6 +350,22 @@ async def test_neither_user_nor_mechanism_may_change(
     assert await is_closed(asker)
 
 
+async def test_a_proof_that_was_begun_long_ago_counts_no_more(
+    node: Node, asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes by the users of when it began: whoever was removed since could keep one in hand."""
+    monkeypatch.setattr(login, "AGAIN_SECONDS_MIN", 0.0)
+    monkeypatch.setattr(login, "PROOF_SECONDS_MAX", 0.2)
+    await handshake(asker)
+    assert (await show(asker, ALICE)).error_code == ErrorCode.NONE
+    await handshake(asker)
+    await asyncio.sleep(0.3)
+    end_sessions(node)
+    answer = await show(asker, ALICE)
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert await is_closed(asker)
+
+
 async def test_proofs_again_and_again_are_refused_and_the_session_stays(asker: Asker) -> None:
     await handshake(asker)
     await show(asker, ALICE)
