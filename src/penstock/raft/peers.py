@@ -185,7 +185,7 @@ class QuorumPeers:
             return
         if len(self._refusals) < LEARNT_MAX or address in self._refusals:
             self._refusals[address] = why
-        log.warning("the controller at %s:%d does not let this node in: %s", *address, why)
+        log.warning("this node does not get in at the controller %s:%d: %s", *address, why)
 
     def close(self) -> None:
         for peer in self._open.values():
