@@ -103,7 +103,8 @@ class Reading:
         gate = self.call.connection.gate
         if partition is not None and gate is not None and gate.may_read(partition.topic):
             return self._look(wanted)
-        if self._may_read(wanted.key[0]):
+        # What is hosted may be gone from the metadata, and is not open to all because of it.
+        if self._may_read(wanted.key[0] if partition is None else partition.topic):
             return self._look(wanted)
         return self._failed_early(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 

@@ -40,9 +40,16 @@ def may_write_topic(broker: Broker, call: Call, topic: TopicProduceData) -> bool
         gate = call.connection.gate
         if gate is not None and gate.may_write(found.name):
             return True
-    elif by_id:
-        return True  # to be told that there is no such id gives nothing away
     name = topic.name if found is None else found.name
+    if found is None and by_id:
+        # What is hosted may be gone from the metadata, and is not open to all because of it.
+        keys = ((topic.topic_id, item.index) for item in topic.partition_data)
+        hosted = next(
+            (broker.hosted_by_id[key] for key in keys if key in broker.hosted_by_id), None
+        )
+        if hosted is None:
+            return True  # to be told that there is no such id gives nothing away
+        name = hosted.topic
     return may_topic(broker, call, Operation.WRITE, name)
 
 

@@ -14,10 +14,12 @@ import pytest
 from penstock.metadata.acls import Acl
 from penstock.model.operations import Operation
 from penstock.model.resources import Permission
+from penstock.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.generated.fetch import FetchRequest
 from penstock.security.principal import Principal
 from penstock.server.gate import Gate
 from penstock.server.plain_produce import serve_plain
+from penstock.server.reconcile import Reconciler
 from tests.unit.server import rights_questions as q
 from tests.unit.server.asking import batch, question
 from tests.unit.server.rights_scene import (
@@ -289,3 +291,20 @@ async def test_a_forged_follower_pushes_no_consumer_out_of_its_session(tmp_path:
         await node.ask(q.fetching(FOLLOWER, ("mine",), session_epoch=0), 13)
         request = fetch([], node.ids, session_id=opened.session_id, session_epoch=1)
         assert not (await node.ask(request, 13)).error_code
+
+
+async def test_a_topic_that_is_being_deleted_is_still_only_for_those_who_may(
+    node: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await produced(node, name="theirs")
+    await node.may(READ)
+    # Files go in slices: what an id stands for is gone from the metadata, and not yet from here.
+    monkeypatch.setattr(Reconciler, "_work", lambda _: None)
+    deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="theirs")], timeout_ms=5000)
+    await node.broker.controller.handle(deletion.API_KEY, deletion, version=6)
+    await until(lambda: node.ids["theirs"] not in node.broker.image.topics.by_id)
+    answer = await node.ask(fetch(["theirs"], node.ids), 13)
+    assert said(answer, node.ids) == {"theirs": NO_TOPIC}
+    written = await node.ask(q.producing(names=("theirs",)), 13)
+    assert errors(written, "responses", "topic_id") == {node.ids["theirs"]: NO_TOPIC}
+    assert end(node, "theirs") == 1
