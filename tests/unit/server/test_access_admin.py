@@ -144,6 +144,27 @@ async def test_a_forbidden_name_is_refused_whether_it_is_there_or_not(node: Node
     }
 
 
+async def test_what_is_created_meanwhile_is_not_deleted_without_a_right(node: Node) -> None:
+    before = node.broker.image
+    made = await Line(node, ADMIN).ask(creation("seen", "other"), 7)
+    after, other = node.broker.image, made.topics[1].topic_id
+    allow(node, acl(Operation.DESCRIBE, "seen"))
+    request = delete_topics.DeleteTopicsRequest(
+        topics=[
+            delete_topics.DeleteTopicState(name="seen"),
+            delete_topics.DeleteTopicState(topic_id=other),
+        ]
+    )
+    node.broker.image = before  # the controller is always a moment ahead
+    answer = await Line(node, ALICE).ask(request, 6)
+    assert errors(answer.responses) == {
+        "seen": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        None: ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+    assert node.broker.image is before, "nothing was deleted"
+    node.broker.image = after
+
+
 async def test_partitions_are_added_by_right(node: Node) -> None:
     await Line(node, ADMIN).ask(creation("mine", "theirs"), 7)
     allow(node, acl(Operation.ALTER, "mine"))

@@ -54,16 +54,22 @@ def _allowed(
     by_name.update(each.name for each in request.topics if _is_name(each) and each.name is not None)
     by_id = Counter(each.topic_id for each in request.topics if _is_id(each))
     for name, count in by_name.items():
-        if count == 1 and not _may_delete(broker, call, name):
-            forbidden.append(_refused(name, ZERO_UUID))
+        error = _refusal(broker, call, name) if count == 1 else None
+        if error is not None:
+            forbidden.append(_refused(name, ZERO_UUID, error))
     names = {each.name for each in forbidden}
     ids: set[bytes] = set()
     for topic_id, count in by_id.items():
         topic = broker.image.topics.by_id.get(topic_id)
-        if topic is None or count > 1 or may_topic(broker, call, Operation.DELETE, topic.name):
+        if count > 1:
+            continue  # refused by the controller
+        if topic is None:
+            forbidden.append(_refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+        elif may_topic(broker, call, Operation.DELETE, topic.name):
             continue
-        seen = may_topic(broker, call, Operation.DESCRIBE, topic.name, tells=False)
-        forbidden.append(_refused(topic.name if seen else None, topic_id))
+        else:
+            seen = may_topic(broker, call, Operation.DESCRIBE, topic.name, tells=False)
+            forbidden.append(_refused(topic.name if seen else None, topic_id, _FORBIDDEN))
         ids.add(topic_id)
     return DeleteTopicsRequest(
         topics=[
@@ -85,15 +91,18 @@ def _is_id(topic: DeleteTopicState) -> bool:
     return topic.name is None and topic.topic_id != ZERO_UUID
 
 
-def _may_delete(broker: Broker, call: Call, name: str) -> bool:
-    """Whether to ask the controller: who may describe a topic may hear that it is not there."""
+def _refusal(broker: Broker, call: Call, name: str) -> ErrorCode | None:
+    """Why not to ask the controller, to whom it may be there by now; None if it is to be asked.
+    Who may describe a topic may hear that it is not there."""
     if may_topic(broker, call, Operation.DELETE, name):
-        return True
+        return None
     unknown = name not in broker.image.topics.by_name
-    return unknown and may_topic(broker, call, Operation.DESCRIBE, name, tells=False)
+    if unknown and may_topic(broker, call, Operation.DESCRIBE, name, tells=False):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _FORBIDDEN
 
 
-def _refused(name: str | None, topic_id: bytes) -> DeletableTopicResult:
+def _refused(name: str | None, topic_id: bytes, error: ErrorCode) -> DeletableTopicResult:
     return DeletableTopicResult(
-        name=name, topic_id=topic_id, error_code=_FORBIDDEN, error_message=_FORBIDDEN.message
+        name=name, topic_id=topic_id, error_code=error, error_message=error.message
     )
