@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +39,9 @@ CHECK_SECONDS = 2.0
 _DAY_MS = 86_400_000
 EXPIRY_NOTICE_MS = 14 * _DAY_MS
 """How long before its end a certificate is worth a word."""
+
+_SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What the system may be out of for a while."""
 
 
 class Changes(NamedTuple):
@@ -87,7 +91,13 @@ class Live:
             return None
         # Remembered first: what cannot be used is told once, and tried again when it changes.
         self._stamps, self._settings = stamps, settings
-        return self._made(settings)
+        try:
+            return self._made(settings)
+        except (StoreError, OSError) as problem:
+            cause = problem.__cause__ or problem
+            if isinstance(cause, OSError) and cause.errno in _SHORT:
+                self._stamps = ()  # not their fault: try again
+            raise
 
     def judge(self, settings: TlsSettings) -> None:
         """StoreError if these settings, where they are new, could not be used."""
@@ -244,7 +254,7 @@ class NodeTls:
             renewed = await workers.submit(
                 lambda: live.renewed(settings_for(config, live.listener))
             )
-        except ValueError as problem:
+        except (ValueError, OSError) as problem:
             log.error(
                 "listener %s: the new keys cannot be used, the old ones stay: %s",
                 live.listener,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import ssl
 from collections.abc import AsyncIterator
@@ -215,6 +216,28 @@ async def test_broken_files_are_told_once_and_the_old_keys_stay(
         assert caplog.text.count("listener SSL: the new keys cannot be used") == 2  # both ways
         replace_keys(tmp_path, AUTHORITY.issue("mended", HOSTS))
         await eventually_shown(found, "mended")
+
+
+@pytest.mark.parametrize("call", ["open", "memfd_create"])
+async def test_keys_are_taken_up_after_the_system_was_out_of_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """In a storm of connections there may be none left at the moment of a change."""
+    works, failed = getattr(os, call), asyncio.Event()
+
+    def fails_once(name: str, flags: int) -> int:
+        if not failed.is_set():
+            failed.set()
+            raise OSError(errno.EMFILE, "Too many open files")
+        number: int = works(name, flags)
+        return number
+
+    found = NodeTls(config(tmp_path, ANY_NAME))
+    async with watched(found, monkeypatch):
+        replace_keys(tmp_path, AUTHORITY.issue("node-2", HOSTS))
+        monkeypatch.setattr(os, call, fails_once)
+        await eventually_shown(found, "node-2")
+    assert failed.is_set()
 
 
 @pytest.mark.parametrize(
