@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -163,7 +164,9 @@ def _inline(store: Store) -> bytes:
 def _content(store: Store) -> bytes:
     assert store.location is not None
     try:
-        with open(store.location, "rb") as file:
+        with open(store.location, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise StoreError(f"{_name(store)} is not a file")
             raw = file.read(FILE_BYTES_MAX + 1)
     except OSError as problem:
         raise StoreError(
@@ -173,6 +176,11 @@ def _content(store: Store) -> bytes:
     if len(raw) > FILE_BYTES_MAX:
         raise StoreError(f"{_name(store)} has more than {FILE_BYTES_MAX} bytes")
     return raw
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Without waiting for who writes to a pipe: where the keys are may be altered over the wire."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _kind_of(raw: bytes) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -191,6 +192,15 @@ def test_trust_that_cannot_be_read_is_refused(
 
 
 # -- besides --------------------------------------------------------------------------------------
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would hold up whoever opens it for ever."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    for wanted in (str(path), "/dev/zero", str(tmp_path)):
+        with pytest.raises(StoreError, match=r"cannot be read|is not a file"):
+            read_keys(Store("keystore", location=wanted))
 
 
 def test_secrets_are_not_shown(tmp_path: Path) -> None:
