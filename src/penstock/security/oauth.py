@@ -150,7 +150,8 @@ def _key_for(header: dict[str, Any], keys: Mapping[str, SigningKey]) -> SigningK
 
 def _judge_claims(claims: dict[str, Any], rules: Rules, now: Millis) -> Verdict:
     name = claims.get(rules.name_claim)
-    if not isinstance(name, str) or not name or len(name) > NAME_LENGTH_MAX:
+    # What cannot be seen would pass for somebody else's name, and some of it cannot be written.
+    if not isinstance(name, str) or not 0 < len(name) <= NAME_LENGTH_MAX or not name.isprintable():
         return Verdict(reason=f"the claim {rules.name_claim} is no name")
     if not _is_scope(claims.get(rules.scope_claim, "")):
         return Verdict(name, reason=f"the claim {rules.scope_claim} is no scope")
