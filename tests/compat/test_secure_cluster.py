@@ -36,7 +36,7 @@ ALICE = {
 TWO_WAYS = ("certificate", "OAUTHBEARER")
 
 # What a node says that is not let in, of either make.
-REFUSED = re.compile("does not get in|failed authentication due to|CLUSTER_AUTHORIZATION_FAILED")
+REFUSED = re.compile("does not get in|failed authentication due to|ClusterAuthorizationException")
 
 PROTOCOLS = {"LOGIN": "SASL_SSL", "MUTUAL": "SSL", "BROKERS": ""}
 SETTINGS = {
