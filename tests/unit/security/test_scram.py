@@ -213,6 +213,15 @@ def test_a_token_that_is_unknown_or_over_or_not_wanted_opens_nothing() -> None:
     assert isinstance(logged_in(SHA256, known, "id-1", "wrong", by_token=True), Refused)
 
 
+def test_tokens_that_strangers_make_up_are_not_remembered() -> None:
+    """Their ids may be long, and they would drive out the secrets of those that there are."""
+    before = token_hmac.cache_info().currsize
+    for number in range(3):
+        shown = (f"made-up-{number}" + "x" * 1000, "secret")
+        assert isinstance(logged_in(SHA256, accounts(), *shown, by_token=True), Refused)
+    assert token_hmac.cache_info().currsize == before
+
+
 def test_a_users_password_is_no_tokens_secret() -> None:
     known = accounts(USER, {"user": token("User:root")})
     assert isinstance(logged_in(SHA256, known, "user", "pencil", by_token=True), Refused)
