@@ -22,32 +22,19 @@ if TYPE_CHECKING:
     from penstock.server.quotas import Quotas
 
 _INT_MAX = 2**31 - 1
-_NEVER = 2**15
 _PRODUCE = int(ApiKey.PRODUCE)
 _LENGTH = Struct(">h")
 _CLIENT_ID_AT = 8  # in a frame: behind api key, version and correlation id
 _WAIT = Struct(">i")
 _WAIT_AT = -5  # in a plain answer to Produce: before the tags that end it
 
-_OF_BROKERS = frozenset(
-    int(key)
-    for key in (
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE,
-        ApiKey.WRITE_SHARE_GROUP_STATE,
-        ApiKey.DELETE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-    )
-)
-"""What only brokers may ask, and is never held up. So are followers' fetches."""
-
-_OF_BROKERS_FROM = {int(ApiKey.ADD_PARTITIONS_TO_TXN): 4}
-"""What only brokers may ask in newer versions: here, whether a transaction is under way."""
-
 
 class Account:
-    """What one request uses."""
+    """What one request uses.
+
+    What brokers ask of each other is never held up: once its handler has seen the right to it, it
+    takes the account away from the call. Who has no such right pays for having asked.
+    """
 
     __slots__ = ("_began", "_connection", "_quotas", "_size", "_spent", "_time")
 
@@ -64,10 +51,6 @@ class Account:
 
     def settle(self, call: Call, response: Any) -> None:
         """Charge for a request that is answered, or that has no answer (None)."""
-        if call.api_key in _OF_BROKERS or call.version >= _OF_BROKERS_FROM.get(
-            call.api_key, _NEVER
-        ):
-            return
         wait_ms = self._charge(
             call.principal, call.client_id or "", call.api_key == _PRODUCE, response is not None
         )

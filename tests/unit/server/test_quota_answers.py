@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ErrorCode
+from penstock.model.operations import Operation
 from penstock.protocol.generated import alter_client_quotas as altering
+from penstock.protocol.generated.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTransaction,
+)
 from penstock.protocol.generated.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -23,8 +28,14 @@ from penstock.protocol.generated.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from penstock.protocol.generated.write_txn_markers import (
+    WritableTxnMarker,
+    WriteTxnMarkersRequest,
+)
+from penstock.protocol.message import Message
 from penstock.records.builder import BatchBuilder
 from tests.unit.server.asking import NOON, Asker, asking, asking_node, batch, port_of, running_node
+from tests.unit.server.rights_scene import cluster, guarded_node
 
 CLIENT = "asking"
 WINDOW_SECONDS = 10
@@ -258,3 +269,26 @@ async def test_topics_that_are_created_because_they_are_asked_about_use_it_up_to
         errors = [topic.error_code for topic in answer.topics]
         assert errors.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) >= 5
         assert 11 <= len(node.broker.image.topics.by_name) <= 15
+
+
+def _adding() -> AddPartitionsToTxnRequest:
+    transaction = AddPartitionsToTxnTransaction(transactional_id="t", verify_only=True)
+    return AddPartitionsToTxnRequest(transactions=[transaction])
+
+
+def _marking() -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=1)])
+
+
+@pytest.mark.parametrize(("request_", "version"), [(_adding(), 5), (_marking(), 1)])
+@pytest.mark.parametrize("is_broker", [True, False])
+async def test_only_who_is_a_broker_is_not_held_up_for_what_brokers_ask(
+    tmp_path: Path, request_: Message, version: int, is_broker: bool
+) -> None:
+    async with guarded_node(tmp_path) as node:
+        await grant(node.asker, request_percentage=0.001)
+        await node.may(cluster(Operation.CLUSTER_ACTION) if is_broker else [])
+        async with asking(port_of(node.node)) as asker:
+            for _ in range(2):
+                await asker.ask(request_, version)
+            assert await is_not_read(asker) is not is_broker

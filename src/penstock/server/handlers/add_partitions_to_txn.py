@@ -55,6 +55,7 @@ def handle(
     elif not may_cluster(broker, call, Operation.CLUSTER_ACTION):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     else:
+        call.account = None  # quotas are for clients
         by_id = {each.transactional_id: each for each in request.transactions}
         wanted = list(by_id.values())
     verdicts = [_verdict(broker, call, each) for each in wanted]

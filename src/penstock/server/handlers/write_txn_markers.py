@@ -39,11 +39,10 @@ _Pending = list[tuple[WritableTxnMarkerPartitionResult, "asyncio.Future[ErrorCod
 
 
 def handle(
-    broker: Broker,
-    call: Call,  # noqa: ARG001
-    request: WriteTxnMarkersRequest,
+    broker: Broker, call: Call, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
     """Answer partition by partition, when the markers are as safe as the in-sync replicas."""
+    call.account = None  # quotas are for clients
     response = WriteTxnMarkersResponse()
     pending: _Pending = []
     nonsense = any(each.producer_id < 0 or each.producer_epoch < 0 for each in request.markers)
