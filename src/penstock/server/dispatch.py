@@ -18,6 +18,7 @@ from penstock.net.outbox import Part
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.headers import read_request_header
 from penstock.protocol.message import Message
+from penstock.protocol.message import Part as MessagePart
 from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API, ApiSpec
 from penstock.server.call import Call
@@ -49,11 +50,15 @@ the memory and stop the node. It is enough to name 10,000 topics with the longes
 
 COORDINATED_MAX = 20_000
 """Groups, or transactional ids, that one request may ask about: each goes to its shard, and back.
-No coordinator of a healthy cluster has as many."""
+No coordinator of a healthy cluster has as many. And what one request may create or alter, of which
+controllers take half as much."""
 
 ITEMS_MAX = 100_000
 """Topics, or whatever else a request has a list of. A frame could hold a million with short names,
 and everybody would wait for as many answers."""
+
+PARTS_MAX = 200_000
+"""All that a client's request lists, at whatever depth: partitions, above all."""
 
 _ITEMS_MAX = dict.fromkeys(
     (
@@ -62,6 +67,10 @@ _ITEMS_MAX = dict.fromkeys(
         int(ApiKey.CONSUMER_GROUP_DESCRIBE),
         int(ApiKey.OFFSET_FETCH),
         int(ApiKey.DESCRIBE_TRANSACTIONS),
+        int(ApiKey.CREATE_TOPICS),
+        int(ApiKey.CREATE_PARTITIONS),
+        int(ApiKey.ALTER_CONFIGS),
+        int(ApiKey.INCREMENTAL_ALTER_CONFIGS),
     ),
     COORDINATED_MAX,
 )
@@ -143,6 +152,8 @@ class Dispatcher:
             request, _ = reader(frame, body_at)
             if len(frame) > COORDINATED_MAX:  # in less there is no room for so many
                 _check_items(request)
+            if len(frame) > PARTS_MAX and self._produces and _parts(request) > PARTS_MAX:
+                raise CloseConnection(f"{route.spec.name} with above {PARTS_MAX} parts at once")
         except ProtocolError as problem:
             raise CloseConnection(f"malformed request: {problem}") from problem
         except (struct.error, IndexError) as problem:
@@ -220,6 +231,18 @@ def _check_items(request: Any) -> None:
         if isinstance(value, list) and len(value) > items_max:
             name = ApiKey(request.API_KEY).name
             raise CloseConnection(f"{name} with {len(value)} {field} at once, above {items_max}")
+
+
+def _parts(of: Message | MessagePart) -> int:
+    """How much a request lists, all in all."""
+    count = 0
+    for field in of.__slots__:
+        value = getattr(of, field)
+        if isinstance(value, list):
+            count += len(value)
+            if value and isinstance(value[0], MessagePart):
+                count += sum(map(_parts, value))
+    return count
 
 
 async def _later(spec: ApiSpec, call: Call, response: Awaitable[Any]) -> Reply | None:

@@ -12,13 +12,19 @@ import pytest
 
 from penstock.protocol.generated import offset_fetch
 from penstock.protocol.generated.consumer_group_describe import ConsumerGroupDescribeRequest
+from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.generated.describe_groups import DescribeGroupsRequest
 from penstock.protocol.generated.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.protocol.generated.describe_transactions import DescribeTransactionsRequest
 from penstock.protocol.generated.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.generated.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from penstock.protocol.message import Message
-from penstock.server.dispatch import COORDINATED_MAX, ITEMS_MAX
+from penstock.server.dispatch import COORDINATED_MAX, ITEMS_MAX, PARTS_MAX
 from tests.unit.server.asking import Asker, asking, port_of, question, running_node
 
 Node = tuple[int, Asker]
@@ -42,6 +48,17 @@ def topics(count: int) -> list[MetadataRequestTopic]:
     return [MetadataRequestTopic(name=name) for name in names(count)]
 
 
+def creatable(count: int) -> list[CreatableTopic]:
+    return [
+        CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names(count)
+    ]
+
+
+def marker(count: int) -> WritableTxnMarker:
+    topic = WritableTxnMarkerTopic(name="t", partition_indexes=list(range(count)))
+    return WritableTxnMarker(producer_id=1, topics=[topic])
+
+
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
@@ -52,6 +69,8 @@ def topics(count: int) -> list[MetadataRequestTopic]:
         (DescribeTransactionsRequest(transactional_ids=names(COORDINATED_MAX + 1)), 0),
         (offset_fetch.OffsetFetchRequest(groups=groups(COORDINATED_MAX + 1)), 8),
         (MetadataRequest(topics=topics(ITEMS_MAX + 1), allow_auto_topic_creation=False), 9),
+        (CreateTopicsRequest(topics=creatable(COORDINATED_MAX + 1), validate_only=True), 7),
+        (WriteTxnMarkersRequest(markers=[marker(PARTS_MAX + 1)]), 1),
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, Message) else each,
 )
