@@ -39,6 +39,9 @@ UNKNOWN_TAGS_MAX: Final = 1000
 """In one struct. A later version may have a few; half a megabyte of them, which whoever has not
 logged in may send, would hold the node up for a tenth of a second."""
 
+STRINGS_MAX: Final = 100_000
+"""In one array. No list of names is as long, and to read a million of them takes a second."""
+
 FRESH: Any = object()
 """The default of a field that starts as an empty list or struct: each message gets its own."""
 
@@ -252,6 +255,8 @@ def read_strings(view: memoryview, at: int, count: int) -> tuple[list[str], int]
     """`count` strings, none of them null."""
     if count * 2 > len(view) - at:
         raise cut_short("an array")
+    if count > STRINGS_MAX:
+        raise ProtocolError(f"{count} strings in an array at once")
     values = []
     for _ in range(count):
         value, at = read_string(view, at)
@@ -265,6 +270,8 @@ def read_compact_strings(view: memoryview, at: int, count: int) -> tuple[list[st
     """`count` compact strings, none of them null."""
     if count > len(view) - at:
         raise cut_short("an array")
+    if count > STRINGS_MAX:
+        raise ProtocolError(f"{count} strings in an array at once")
     values = []
     for _ in range(count):
         value, at = read_compact_string(view, at)

@@ -115,3 +115,13 @@ def test_more_unknown_tags_than_anybody_has_are_not_even_looked_at() -> None:
     assert primitives.skip_tags(many, 0, primitives.UNKNOWN_TAGS_MAX) == len(many) - 2
     with pytest.raises(ProtocolError, match="tagged fields"):
         primitives.skip_tags(many, 0, primitives.UNKNOWN_TAGS_MAX + 1)
+
+
+def test_more_strings_than_anybody_has_names_for_are_not_read() -> None:
+    many = memoryview(bytes(2 * (primitives.STRINGS_MAX + 1)))
+    compact = memoryview(b"\x01" * (primitives.STRINGS_MAX + 1))
+    for read, view in ((primitives.read_strings, many), (primitives.read_compact_strings, compact)):
+        values, _ = read(view, 0, primitives.STRINGS_MAX)
+        assert len(values) == primitives.STRINGS_MAX
+        with pytest.raises(ProtocolError, match="at once"):
+            read(view, 0, primitives.STRINGS_MAX + 1)
