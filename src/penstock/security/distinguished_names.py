@@ -67,15 +67,15 @@ def _encoded_value(attribute: x509.NameAttribute[str | bytes]) -> bytes:
     """The value in DER: a name of this attribute alone, without what lies around the value."""
     name = x509.Name([x509.RelativeDistinguishedName([attribute])]).public_bytes()
     pair = _content(_content(_content(name)))  # a sequence of a set of a sequence
-    return pair[_extent(pair)[1] :]  # behind the attribute's number
+    return pair[extent_of(pair)[1] :]  # behind the attribute's number
 
 
 def _content(encoded: bytes) -> bytes:
-    start, end = _extent(encoded)
+    start, end = extent_of(encoded)
     return encoded[start:end]
 
 
-def _extent(encoded: bytes) -> tuple[int, int]:
+def extent_of(encoded: bytes | memoryview) -> tuple[int, int]:
     """Where the content of the first element starts and ends."""
     length, start = encoded[1], 2
     if length & 0x80:

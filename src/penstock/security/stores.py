@@ -6,6 +6,7 @@ read is given on as PEM, which is what OpenSSL takes.
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import stat
@@ -25,6 +26,15 @@ JKS = "JKS"
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PEM_BLOCK = rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----"
 _LINE = 64
+
+STRETCHING_MAX = 2_000_000
+"""Rounds of a key's password, or what scrypt has instead: a second of work."""
+
+_ELEMENTS_MAX = 100
+"""Of an encrypted key; an honest one has a dozen."""
+
+_CONSTRUCTED = 0x20
+_INTEGER = 0x02
 
 
 class StoreError(ValueError):
@@ -262,6 +272,8 @@ def _pem_key(store: Store, block: bytes) -> PrivateKeyTypes:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     password = store.key_password if b"ENCRYPTED" in block else None
+    if password is not None and _takes_long(block):
+        raise StoreError(f"{_name(store)}: the private key takes too long to open: fewer rounds")
     try:
         return load_pem_private_key(block, _bytes(password))
     except TypeError as problem:
@@ -271,6 +283,31 @@ def _pem_key(store: Store, block: bytes) -> PrivateKeyTypes:
     except (ValueError, UnsupportedAlgorithm) as problem:
         wrong = ", or ssl.key.password is wrong" if password else ""
         raise StoreError(f"{_name(store)}: the private key is damaged{wrong}") from problem
+
+
+def _takes_long(block: bytes) -> bool:
+    """Whether opening an encrypted key is too much work, by the numbers that say so: they are all
+    that stand in it in clear. What cannot be read is for others to refuse."""
+    from penstock.security.distinguished_names import extent_of
+
+    work = 1
+    try:
+        rest = [memoryview(base64.b64decode(b"".join(block.splitlines()[1:-1]), validate=True))]
+        for _ in range(_ELEMENTS_MAX):
+            while rest and not rest[-1]:
+                rest.pop()
+            if not rest or work > STRETCHING_MAX:
+                return work > STRETCHING_MAX
+            content = rest.pop()
+            start, end = extent_of(content)
+            rest.append(content[end:])
+            if content[0] & _CONSTRUCTED:
+                rest.append(content[start:end])
+            elif content[0] == _INTEGER:
+                work *= max(int.from_bytes(content[start:end]), 1)
+    except (ValueError, IndexError):
+        return False
+    return True
 
 
 def _certificates(store: Store, raw: bytes) -> list[x509.Certificate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 from pathlib import Path
@@ -63,6 +64,31 @@ def test_an_encrypted_key_needs_its_password(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"or ssl\.key\.password is wrong") as told:
         read_keys(store._replace(key_password="wrong-and-secret"))
     assert "wrong-and-secret" not in str(told.value)
+
+
+def stretched(tmp_path: Path, *options: str) -> Store:
+    plain, encrypted = tmp_path / "plain.pem", tmp_path / "encrypted.pem"
+    plain.write_text(NODE.key_pem())
+    files = ("-topk8", "-in", str(plain), "-out", str(encrypted), "-passout", f"pass:{SECRET}")
+    subprocess.run(["openssl", "pkcs8", *files, *options], check=True)
+    key = encrypted.read_text()
+    return Store("keystore", key=key, certificates=NODE.chain_pem, key_password=SECRET)
+
+
+def test_a_key_that_takes_long_to_open_is_refused_at_once(tmp_path: Path) -> None:
+    """It may be altered over the wire, and everybody would wait for it."""
+    slow = stretched(tmp_path, "-iter", "3000000")
+    with pytest.raises(StoreError, match="takes too long to open"):
+        read_keys(slow)
+    many = base64.b64encode(b"\x30\x80" * 100_000).decode()
+    block = f"-----BEGIN ENCRYPTED PRIVATE KEY-----\n{many}\n-----END ENCRYPTED PRIVATE KEY-----"
+    with pytest.raises(StoreError, match="takes too long to open"):
+        read_keys(slow._replace(key=block))
+
+
+@pytest.mark.parametrize("options", [("-iter", "600000"), ("-scrypt",), ("-v1", "PBE-SHA1-3DES")])
+def test_a_key_that_is_well_protected_is_opened(tmp_path: Path, options: tuple[str, ...]) -> None:
+    assert read_keys(stretched(tmp_path, *options)).key.decode() == NODE.key_pem()
 
 
 def test_a_password_for_a_key_that_is_not_encrypted_does_no_harm(tmp_path: Path) -> None:
