@@ -25,6 +25,9 @@ EVERYBODY = "User:*"
 _ANYBODY = ""
 """Under which all entries are found, whomever they are about: no principal has this name."""
 
+_MAPPED_BITS = 96
+"""Of an address of version 6 before the one of version 4 that it stands for."""
+
 _OF_DESCRIBE = bits(Operation.DESCRIBE)
 _OF_DESCRIBE_CONFIGS = bits(Operation.DESCRIBE_CONFIGS)
 _IMPLIED: dict[int, int] = {
@@ -103,9 +106,14 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 def _network_of(host: str) -> IPv4Network | IPv6Network | None:
     try:
-        return ip_network(host, strict=False)
+        network = ip_network(host, strict=False)
     except ValueError:
         return None
+    if isinstance(network, IPv6Network) and network.prefixlen >= _MAPPED_BITS:
+        mapped = network.network_address.ipv4_mapped
+        if mapped is not None:  # addresses are read so too
+            return IPv4Network((mapped, network.prefixlen - _MAPPED_BITS))
+    return network
 
 
 class _Hosts:

@@ -206,6 +206,8 @@ def test_an_operation_of_a_later_release_means_nothing() -> None:
         ("2001:db8::/32", "2001:db9::17", False),
         ("fe80::/10", "fe80::1%eth0", True),
         ("::ffff:10.1.2.3", HERE, True),
+        ("::ffff:10.1.0.0/112", HERE, True),
+        ("::ffff:10.2.0.0/112", HERE, False),
         ("10.1.2.3/99", HERE, False),
         ("broker.example", HERE, False),  # names are not looked up
         ("10.1.2.3", "", False),
