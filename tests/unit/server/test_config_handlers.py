@@ -187,9 +187,9 @@ async def test_what_one_answer_describes_is_bounded(
     monkeypatch.setattr(describe_configs, "ENTRIES_MAX", 1000)
     resources = [
         DescribeConfigsResource(
-            resource_type=BROKER, resource_name="1", configuration_keys=["node.id"]
+            resource_type=BROKER, resource_name="1".zfill(length), configuration_keys=["node.id"]
         )
-        for _ in range(1000)
+        for length in range(1000, 2000)
     ]
     request = DescribeConfigsRequest(resources=resources)
     results = (await describe_configs.handle(bench, CALL, request)).results

@@ -13,6 +13,10 @@ import pytest
 from penstock.protocol.generated import offset_fetch
 from penstock.protocol.generated.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.generated.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from penstock.protocol.generated.describe_groups import DescribeGroupsRequest
 from penstock.protocol.generated.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.protocol.generated.describe_transactions import DescribeTransactionsRequest
@@ -112,6 +116,18 @@ _REPEATED: tuple[tuple[Message, int, str], ...] = (
     (ConsumerGroupDescribeRequest(group_ids=["g", "h", "g", "g"]), 1, "groups"),
     (DescribeTransactionsRequest(transactional_ids=["t", "u", "t"]), 0, "transaction_states"),
     (FindCoordinatorRequest(coordinator_keys=["g", "h", "g"]), 4, "coordinators"),
+    (
+        DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=2, resource_name=each, configuration_keys=None
+                )
+                for each in "tutt"
+            ]
+        ),
+        4,
+        "results",
+    ),
     (
         offset_fetch.OffsetFetchRequest(
             groups=[_GROUP(group_id=each, topics=None) for each in "ghgg"]

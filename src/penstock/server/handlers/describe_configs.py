@@ -70,7 +70,9 @@ async def handle(
     entries = 0
     loop = asyncio.get_running_loop()
     until = loop.time() + _SLICE_SECONDS
-    for resource in request.resources:
+    # What is named over and over is described once: an answer is far larger than its question.
+    once = {(each.resource_type, each.resource_name): each for each in request.resources}
+    for resource in once.values():
         found = _describe(broker, call, resource) if entries < ENTRIES_MAX else _TOO_MANY
         entries += 0 if isinstance(found, Refusal) else len(found)
         results.append(_result(resource, found, request))
