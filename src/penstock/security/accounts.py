@@ -54,19 +54,28 @@ class Vault:
         shared = (token_secret or "").encode()
         self._decoy_key = hmac.digest(shared, f"decoys of {cluster_id}".encode(), "sha512")
         self._of_tokens: dict[tuple[int, str], ScramCredential] = {}
+        self._twins: dict[int, tuple[ScramImage, ScramCredential | None]] = {}
 
     def __repr__(self) -> str:
         return "Vault()"
 
     def decoy(self, kind: ScramKind, user: str, like: ScramImage) -> ScramCredential:
         """A credential for somebody who has none, not to be told from one of the others'."""
-        twin = next((it for (number, _), it in like.users.items() if number == kind.number), None)
+        twin = self._twin(kind, like)
         size, iterations = SALT_BYTES, ITERATIONS_MIN
         if twin is not None:
             size, iterations = len(twin.salt), twin.iterations
         what = f"{kind.name}\0{user}".encode()
         salt = hashlib.shake_256(hmac.digest(self._decoy_key, what, "sha512")).digest(size)
         return ScramCredential(salt, bytes(kind.size), bytes(kind.size), iterations)
+
+    def _twin(self, kind: ScramKind, like: ScramImage) -> ScramCredential | None:
+        """Somebody's credential, looked for once: strangers ask for it as often as they like."""
+        known = self._twins.get(kind.number)
+        if known is None or known[0] is not like:
+            found = (it for (number, _), it in like.users.items() if number == kind.number)
+            known = self._twins[kind.number] = (like, next(found, None))
+        return known[1]
 
     def of_token(self, kind: ScramKind, token_id: str) -> ScramCredential | None:
         """What was made of a token's secret before."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+from collections import UserDict
+from collections.abc import ItemsView
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.metadata.scram import ScramCredential
-from penstock.security.accounts import Accounts
+from penstock.metadata.delegation_tokens import DelegationTokensImage
+from penstock.metadata.scram import ScramCredential, ScramImage
+from penstock.security.accounts import Accounts, Vault
 from penstock.security.mechanisms import Accepted, Challenge, Outcome, Refused
 from penstock.security.own_login import ScramCredentials, Slow
 from penstock.security.principal import Principal
@@ -158,6 +161,28 @@ def test_the_reason_is_for_the_operator_alone() -> None:
     assert refused == Refused("user", "wrong password", "")
     _, refused = said(exchange(accounts()), FIRST, FINAL)
     assert refused == Refused("user", "unknown user", "")
+
+
+class Counted(UserDict[tuple[int, str], ScramCredential]):
+    """Knows how often somebody looked through all of it."""
+
+    looks = 0
+
+    def items(self) -> ItemsView[tuple[int, str], ScramCredential]:
+        self.looks += 1
+        return super().items()
+
+
+def test_users_are_not_all_looked_at_for_each_stranger() -> None:
+    users = Counted({(SHA512.number, f"user-{number}"): kept("x") for number in range(3)})
+    vault = Vault(SECRET, "a cluster")
+    image = ScramImage(users)
+    for number in range(10):
+        known = Accounts(vault, image, DelegationTokensImage())
+        assert known.of_user(SHA256, f"nobody-{number}").principal is None
+    assert users.looks == 1
+    later = ScramImage({(SHA256.number, "user"): kept("x", rounds=8192)})
+    assert vault.decoy(SHA256, "nobody", later).iterations == 8192
 
 
 def test_a_decoy_has_no_password_that_opens_it() -> None:
