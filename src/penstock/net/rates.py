@@ -11,6 +11,9 @@ SAMPLES = 11
 SAMPLE_MS = 1000
 """Kafka's defaults of quota.window.num and quota.window.size.seconds."""
 
+WAIT_MS_MAX = 2**31 - 1
+"""What an answer can hold: a bound may be as small as numbers go."""
+
 
 class _Sample:
     __slots__ = ("begun", "latest", "total")
@@ -68,7 +71,7 @@ class Rate:
         """How long nothing may go by until the rate is down to the bound; 0 if it is."""
         window_ms = self.window_ms(now)
         excess = self._total * 1000 / window_ms - per_second_max
-        return round(excess / per_second_max * window_ms) if excess > 0 else 0
+        return round(min(excess / per_second_max * window_ms, WAIT_MS_MAX)) if excess > 0 else 0
 
     def _forget(self) -> None:
         self._total -= self._kept.popleft().total
@@ -104,7 +107,8 @@ class TokenBucket:
     def wait_ms(self, now: int) -> int:
         """How long until there is no debt; 0 if there is none."""
         self._refill(now)
-        return round(-self._tokens / self.per_second * 1000) if self._tokens < 0 else 0
+        debt = -self._tokens
+        return round(min(debt / self.per_second * 1000, WAIT_MS_MAX)) if debt > 0 else 0
 
     def _refill(self, now: int) -> None:
         room = self.per_second * self._window_seconds

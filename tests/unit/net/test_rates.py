@@ -83,3 +83,13 @@ def test_tokens_do_not_pile_up_beyond_a_window() -> None:
     bucket = TokenBucket(per_second=1, now=0, window_ms=10_000)
     bucket.take(11, 1_000_000)
     assert bucket.wait_ms(1_000_000) == 1000
+
+
+@pytest.mark.parametrize("bound", [5e-324, 1e-300, 1e-9])
+def test_a_wait_is_a_number_that_answers_can_hold_whatever_the_bound(bound: float) -> None:
+    rate = Rate(samples=11, sample_ms=1000)
+    rate.record(1, 0)
+    assert rate.wait_ms(bound, 0) == 2**31 - 1
+    bucket = TokenBucket(per_second=bound, now=0)
+    bucket.take(1, 0)
+    assert bucket.wait_ms(0) == 2**31 - 1
