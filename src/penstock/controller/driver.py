@@ -84,6 +84,7 @@ class ControllerDriver:
         self._subscribers: list[Subscriber] = []
         self._check: asyncio.Handle | None = None
         self._hearing_out = False
+        self._lines: dict[int, object] = {}  # the connection of each broker's last heartbeat
         self._chores = Chores(machine.settings, self._do_chore)
         self.active = False
         """Whether this is the controller that decides."""
@@ -271,11 +272,18 @@ class ControllerDriver:
             loop = asyncio.get_running_loop()
             self._check = loop.call_later((at - now) / 1000, self._look_for_silent, at)
 
-    def hung_up(self, broker_id: int) -> None:
+    def calls_on(self, broker_id: int, line: object) -> None:
+        """A broker said on a connection that it lives: only the end of this one means something."""
+        self._lines[broker_id] = line
+
+    def hung_up(self, broker_id: int, line: object = None) -> None:
         """A broker's connection or process is gone: it calls again soon, or it counts as dead.
 
         A controller that has just taken over learns of the death of the one before it in this way.
         """
+        if line is not None and self._lines.get(broker_id) is not line:
+            return  # it speaks on another one by now
+        self._lines.pop(broker_id, None)
         self._machine.sessions.hang_up(broker_id, self._clock.monotonic())
         if self.active and not self._closing:
             self._schedule_check()

@@ -57,8 +57,11 @@ class Controller(Protocol):
 class LocalController(Controller, Protocol):
     """The controller in this process."""
 
-    def hung_up(self, broker_id: int) -> None:
-        """The connection of a broker that said it lived is gone."""
+    def calls_on(self, broker_id: int, line: object) -> None:
+        """A broker said on a connection that it lives."""
+
+    def hung_up(self, broker_id: int, line: object) -> None:
+        """A connection is gone on which a broker said that it lived."""
 
 
 @dataclass(frozen=True, slots=True)

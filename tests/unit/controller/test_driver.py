@@ -260,6 +260,28 @@ async def test_who_hung_up_and_stays_silent_is_fenced_soon(tmp_path: Path) -> No
     await driver.close()
 
 
+async def test_the_end_of_an_old_connection_means_nothing(tmp_path: Path) -> None:
+    running = await Running(tmp_path).start()
+    driver = running.driver
+    registration = Stage(0).registration(2)
+    epoch = (await driver.handle(int(ApiKey.BROKER_REGISTRATION), registration)).broker_epoch
+    await running.beat(2, epoch)
+    old, new = object(), object()
+    driver.calls_on(2, old)
+    driver.calls_on(2, new)
+    driver.hung_up(2, old)
+    running.clock.at += 3_001
+    driver._schedule_check()
+    await asyncio.sleep(0.1)
+    assert driver.image.cluster.active(2)
+    driver.hung_up(2, new)
+    running.clock.at += 3_001
+    driver._schedule_check()
+    await asyncio.sleep(0.1)
+    assert not driver.image.cluster.active(2)
+    await driver.close()
+
+
 async def test_a_controller_that_was_held_up_itself_hears_brokers_out_once(tmp_path: Path) -> None:
     running = await Running(tmp_path).start()
     driver = running.driver

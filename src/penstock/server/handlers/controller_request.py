@@ -33,6 +33,7 @@ async def _heartbeat(broker: Broker, call: Call, request: Any) -> Any:
     """A broker that is known lives as long as its connection, and a moment longer."""
     response = await forward(broker, call, request)
     if response.error_code == ErrorCode.NONE:
-        broker_id = request.broker_id
-        call.connection.on_lost = lambda: broker.local_controller.hung_up(broker_id)
+        broker_id, line, controller = request.broker_id, call.connection, broker.local_controller
+        controller.calls_on(broker_id, line)
+        line.on_lost = lambda: controller.hung_up(broker_id, line)
     return response
