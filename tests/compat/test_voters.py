@@ -121,7 +121,9 @@ def test_the_shell_reads_a_snapshot(left: Cluster, tools: Tools) -> None:
 
 def test_the_shell_reads_a_log(left: Cluster) -> None:
     [log] = metadata(left, 4, "*.log")
-    assert "t14" in shell(log, "ls", "/image/topics/byName")
+    # The shell reads in a thread of its own, and on a busy machine answers before that is done.
+    tries = (shell(log, "ls", "/image/topics/byName") for _ in range(5))
+    assert any("t14" in topics for topics in tries)
 
 
 def test_a_static_quorum_becomes_one_that_can_change(tools: Tools) -> None:

@@ -25,6 +25,8 @@ from penstock.protocol.generated.broker_registration import BrokerRegistrationRe
 from penstock.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.generated.envelope import EnvelopeRequest
 from penstock.protocol.headers import write_request_header
+from penstock.security.principal import ANONYMOUS
+from penstock.server.senders import packed_principal
 from penstock.testing.broker import BrokerFailed
 from penstock.testing.cluster import Cluster, Node
 
@@ -116,7 +118,11 @@ def test_a_controller_that_does_not_decide_says_so(cluster: Cluster) -> None:
                 BrokerHeartbeatRequest(broker_id=1),
                 AlterPartitionRequest(broker_id=1),
                 AllocateProducerIdsRequest(broker_id=1),
-                EnvelopeRequest(request_data=bytes(inside), client_host_address=bytes(4)),
+                EnvelopeRequest(
+                    request_data=bytes(inside),
+                    request_principal=packed_principal(ANONYMOUS),
+                    client_host_address=bytes(4),
+                ),
             ]
             answers = [await peer.ask(each, PATIENCE_SECONDS) for each in others]
         finally:
