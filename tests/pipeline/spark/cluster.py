@@ -109,7 +109,8 @@ class Cluster:
 
     def _workers_alive(self) -> int:
         """How many workers the master knows; -1 before it answers."""
-        with suppress(OSError):
+        # Its port is open before its pages are there: until then another page may answer.
+        with suppress(OSError, json.JSONDecodeError):
             url = f"http://127.0.0.1:{self._ui_port}/json/"
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
