@@ -21,6 +21,7 @@ SAMPLES = 2
 """Seconds over which rates are measured, as few as can be: one of them may pass at once in the
 beginning, and then again whenever a sample is forgotten."""
 
+START_SECONDS_MAX = 60.0
 CYCLE_SECONDS = 2
 MEASURED_SECONDS = 2 * CYCLE_SECONDS
 TOLERANCE = 0.15
@@ -60,8 +61,9 @@ def rate_of(moved: Callable[[], int]) -> float:
 
     They come in jerks: so it is the median over all the places where measuring could begin.
     """
+    asked = time.monotonic()
     while moved() == 0:
-        pass
+        assert time.monotonic() - asked < START_SECONDS_MAX, "nothing moves at all"
     began = time.monotonic()
     progress: list[tuple[float, int]] = []
     while (now := time.monotonic() - began) < CYCLE_SECONDS / 2 + CYCLE_SECONDS + MEASURED_SECONDS:
