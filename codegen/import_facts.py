@@ -2,7 +2,8 @@
 
     python -m codegen.import_facts DIRECTORY_OF_JARS
 
-Only facts are taken over: names, types, versions, tags, defaults. Descriptions stay behind.
+Only facts are taken over: names, types, versions, tags, defaults. Descriptions stay behind. What
+Penstock adds (`own.py`) is put in again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from codegen.names import module_of
 from codegen.notation import NEVER, Field, Message, Shape, Versions, versions_of, write_facts
+from codegen.own import add_own
 
 FACTS = Path(__file__).parent / "facts"
 
@@ -115,17 +117,24 @@ def _order(message: Message) -> tuple[int, int, str]:
     return (key, ("request", "coordinator-key").count(message.kind) ^ 1, message.name)
 
 
-def main(jars: Path) -> None:
+def modules_of(jars: Path) -> dict[str, list[Message]]:
+    """The messages of each file of facts, in their order."""
     modules: dict[str, list[Message]] = {}
     for jar, raw in schemas(jars):
         message = message_of(raw)
         if message is not None:
+            add_own(message)
             modules.setdefault(module_of(message.kind, message.name, jar), []).append(message)
+    return {module: sorted(messages, key=_order) for module, messages in modules.items()}
+
+
+def main(jars: Path) -> None:
+    modules = modules_of(jars)
     FACTS.mkdir(exist_ok=True)
     for stale in FACTS.glob("*.facts"):
         stale.unlink()
     for module, messages in modules.items():
-        (FACTS / f"{module}.facts").write_text(write_facts(sorted(messages, key=_order)))
+        (FACTS / f"{module}.facts").write_text(write_facts(messages))
     print(f"{sum(map(len, modules.values()))} messages in {len(modules)} files")
 
 

@@ -13,7 +13,6 @@ from penstock.protocol.primitives import (
     new,
     null_refused,
     read_uvarint,
-    skip_tags,
     too_long,
     write_uvarint,
     wrong_size,
@@ -25,12 +24,14 @@ pack_iiiqqq = Struct(">iiiqqq").pack
 pack_iiiqqqB = Struct(">iiiqqqB").pack
 pack_iiq = Struct(">iiq").pack
 pack_iiqB = Struct(">iiqB").pack
-pack_qqbh_ = Struct(">qqbhx").pack
+pack_q = Struct(">q").pack
+pack_qqbh = Struct(">qqbh").pack
 pack_ui = Struct(">16si").pack
 unpack_h = Struct(">h").unpack_from
 unpack_i = Struct(">i").unpack_from
 unpack_iiiqqqB = Struct(">iiiqqqB").unpack_from
 unpack_iiqB = Struct(">iiqB").unpack_from
+unpack_q = Struct(">q").unpack_from
 unpack_qqbhB = Struct(">qqbhB").unpack_from
 unpack_ui = Struct(">16si").unpack_from
 
@@ -54,7 +55,7 @@ class ShareSnapshotKey(Message):
 
 
 class ShareSnapshotValueStateBatch(Part):
-    __slots__ = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    __slots__ = ("first_offset", "last_offset", "delivery_state", "delivery_count", "not_before")
 
     def __init__(
         self,
@@ -63,11 +64,13 @@ class ShareSnapshotValueStateBatch(Part):
         last_offset: int = 0,
         delivery_state: int = 0,
         delivery_count: int = 0,
+        not_before: int = 0,
     ) -> None:
         self.first_offset = first_offset
         self.last_offset = last_offset
         self.delivery_state = delivery_state
         self.delivery_count = delivery_count
+        self.not_before = not_before
 
 
 class ShareSnapshotValue(Message):
@@ -117,7 +120,7 @@ class ShareUpdateKey(Message):
 
 
 class ShareUpdateValueStateBatch(Part):
-    __slots__ = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    __slots__ = ("first_offset", "last_offset", "delivery_state", "delivery_count", "not_before")
 
     def __init__(
         self,
@@ -126,11 +129,13 @@ class ShareUpdateValueStateBatch(Part):
         last_offset: int = 0,
         delivery_state: int = 0,
         delivery_count: int = 0,
+        not_before: int = 0,
     ) -> None:
         self.first_offset = first_offset
         self.last_offset = last_offset
         self.delivery_state = delivery_state
         self.delivery_count = delivery_count
+        self.not_before = not_before
 
 
 class ShareUpdateValue(Message):
@@ -185,17 +190,44 @@ def write_ShareSnapshotKey_0(it: ShareSnapshotKey, out: bytearray, splices: Spli
 
 def read_ShareSnapshotValueStateBatch_0(view: memoryview, at: int) -> tuple[ShareSnapshotValueStateBatch, int]:
     it = new(ShareSnapshotValueStateBatch)
+    it.not_before = 0
     it.first_offset, it.last_offset, it.delivery_state, it.delivery_count, n = unpack_qqbhB(view, at)
     at += 20
     if n:
         if n > 127:
             n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
+        for _ in range(n):
+            tag, at = read_uvarint(view, at)
+            n, at = read_uvarint(view, at)
+            stop = at + n
+            if stop > len(view):
+                raise cut_short("a tagged field")
+            if tag == 10000:
+                (it.not_before,) = unpack_q(view, at)
+                at += 8
+            else:
+                at = stop
+            if at != stop:
+                raise wrong_size(f"{tag} of ShareSnapshotValueStateBatch")
     return it, at
 
 
 def write_ShareSnapshotValueStateBatch_0(it: ShareSnapshotValueStateBatch, out: bytearray) -> None:
-    out += pack_qqbh_(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
+    out += pack_qqbh(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
+    if not (it.not_before != 0):
+        out.append(0)
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.not_before != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.not_before)
+            write_uvarint(tags, 10000)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ShareSnapshotValue_0(view: memoryview, at: int) -> tuple[ShareSnapshotValue, int]:
@@ -292,17 +324,44 @@ def write_ShareUpdateKey_0(it: ShareUpdateKey, out: bytearray, splices: Splices 
 
 def read_ShareUpdateValueStateBatch_0(view: memoryview, at: int) -> tuple[ShareUpdateValueStateBatch, int]:
     it = new(ShareUpdateValueStateBatch)
+    it.not_before = 0
     it.first_offset, it.last_offset, it.delivery_state, it.delivery_count, n = unpack_qqbhB(view, at)
     at += 20
     if n:
         if n > 127:
             n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
+        for _ in range(n):
+            tag, at = read_uvarint(view, at)
+            n, at = read_uvarint(view, at)
+            stop = at + n
+            if stop > len(view):
+                raise cut_short("a tagged field")
+            if tag == 10000:
+                (it.not_before,) = unpack_q(view, at)
+                at += 8
+            else:
+                at = stop
+            if at != stop:
+                raise wrong_size(f"{tag} of ShareUpdateValueStateBatch")
     return it, at
 
 
 def write_ShareUpdateValueStateBatch_0(it: ShareUpdateValueStateBatch, out: bytearray) -> None:
-    out += pack_qqbh_(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
+    out += pack_qqbh(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
+    if not (it.not_before != 0):
+        out.append(0)
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.not_before != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.not_before)
+            write_uvarint(tags, 10000)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_ShareUpdateValue_0(view: memoryview, at: int) -> tuple[ShareUpdateValue, int]:

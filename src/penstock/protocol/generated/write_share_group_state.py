@@ -16,6 +16,7 @@ from penstock.protocol.primitives import (
     skip_tags,
     too_long,
     write_uvarint,
+    wrong_size,
 )
 
 pack_ih = Struct(">ih").pack
@@ -24,18 +25,20 @@ pack_iiiq = Struct(">iiiq").pack
 pack_iiiqB = Struct(">iiiqB").pack
 pack_iiiqi = Struct(">iiiqi").pack
 pack_iiiqiB = Struct(">iiiqiB").pack
-pack_qqbh_ = Struct(">qqbhx").pack
+pack_q = Struct(">q").pack
+pack_qqbh = Struct(">qqbh").pack
 pack_u = Struct(">16s").pack
 pack_uB = Struct(">16sB").pack
 unpack_ihB = Struct(">ihB").unpack_from
 unpack_iiiqB = Struct(">iiiqB").unpack_from
 unpack_iiiqiB = Struct(">iiiqiB").unpack_from
+unpack_q = Struct(">q").unpack_from
 unpack_qqbhB = Struct(">qqbhB").unpack_from
 unpack_uB = Struct(">16sB").unpack_from
 
 
 class StateBatch(Part):
-    __slots__ = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    __slots__ = ("first_offset", "last_offset", "delivery_state", "delivery_count", "not_before")
 
     def __init__(
         self,
@@ -44,11 +47,13 @@ class StateBatch(Part):
         last_offset: int = 0,
         delivery_state: int = 0,
         delivery_count: int = 0,
+        not_before: int = 0,
     ) -> None:
         self.first_offset = first_offset
         self.last_offset = last_offset
         self.delivery_state = delivery_state
         self.delivery_count = delivery_count
+        self.not_before = not_before
 
 
 class PartitionData(Part):
@@ -145,17 +150,44 @@ class WriteShareGroupStateResponse(Message):
 
 def read_StateBatch_0(view: memoryview, at: int) -> tuple[StateBatch, int]:
     it = new(StateBatch)
+    it.not_before = 0
     it.first_offset, it.last_offset, it.delivery_state, it.delivery_count, n = unpack_qqbhB(view, at)
     at += 20
     if n:
         if n > 127:
             n, at = read_uvarint(view, at - 1)
-        at = skip_tags(view, at, n)
+        for _ in range(n):
+            tag, at = read_uvarint(view, at)
+            n, at = read_uvarint(view, at)
+            stop = at + n
+            if stop > len(view):
+                raise cut_short("a tagged field")
+            if tag == 10000:
+                (it.not_before,) = unpack_q(view, at)
+                at += 8
+            else:
+                at = stop
+            if at != stop:
+                raise wrong_size(f"{tag} of StateBatch")
     return it, at
 
 
 def write_StateBatch_0(it: StateBatch, out: bytearray) -> None:
-    out += pack_qqbh_(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
+    out += pack_qqbh(it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
+    if not (it.not_before != 0):
+        out.append(0)
+    else:
+        n_tags = 0
+        tags = bytearray()
+        if it.not_before != 0:
+            n_tags += 1
+            tag = bytearray()
+            tag += pack_q(it.not_before)
+            write_uvarint(tags, 10000)
+            write_uvarint(tags, len(tag))
+            tags += tag
+        write_uvarint(out, n_tags)
+        out += tags
 
 
 def read_PartitionData_0(view: memoryview, at: int) -> tuple[PartitionData, int]:
