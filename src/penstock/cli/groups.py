@@ -26,11 +26,15 @@ from penstock.protocol.generated.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from penstock.protocol.generated.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 from penstock.protocol.primitives import ProtocolError
 
 Document = dict[str, Any]
 
-DESCRIBED_TYPES = ("classic", "consumer")
+DESCRIBED_TYPES = ("classic", "consumer", "share")
 """The types of groups whose members can be told."""
 
 ASKED_MAX = 500
@@ -95,10 +99,12 @@ def _member_counts(
     cluster: Cluster, number: int, kind: str, names: list[str]
 ) -> Iterable[tuple[str, int]]:
     wire = cluster.node(number)
-    told: ConsumerGroupDescribeResponse | DescribeGroupsResponse
+    told: ConsumerGroupDescribeResponse | ShareGroupDescribeResponse | DescribeGroupsResponse
     if kind == "consumer":
         request = ConsumerGroupDescribeRequest(group_ids=names)
         told = wire.ask(request, ConsumerGroupDescribeResponse)
+    elif kind == "share":
+        told = wire.ask(ShareGroupDescribeRequest(group_ids=names), ShareGroupDescribeResponse)
     else:
         told = wire.ask(DescribeGroupsRequest(groups=names), DescribeGroupsResponse)
     # A group that went away, or changed its kind, since it was listed has no count.

@@ -30,6 +30,7 @@ COMMANDS = {
     "produce": ("penstock.cli.produce", "produce", "Write records, from standard input or files."),
     "consume": ("penstock.cli.consume", "consume", "Read records, to standard output."),
     "group": ("penstock.cli.group", "group", "List, describe, measure, reset and delete groups."),
+    "share": ("penstock.cli.share", "share", "List, describe and reset share groups."),
     "txn": ("penstock.cli.txn", "txn", "List, describe, find and abort transactions."),
     "pipeline": (
         "penstock.cli.pipeline",

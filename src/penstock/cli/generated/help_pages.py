@@ -25,6 +25,7 @@ Commands:
   produce   Write records, from standard input or files.
   consume   Read records, to standard output.
   group     List, describe, measure, reset and delete groups.
+  share     List, describe and reset share groups.
   txn       List, describe, find and abort transactions.
   pipeline  Run, watch and mend data pipelines on Spark.
   config    Describe, set, unset and validate configuration.
@@ -580,6 +581,120 @@ Options:
   --wait SECONDS             How long to wait for an answer.  [default: 15.0;
                              0.1<=x<=3600]
   -h, --help                 Show this message and exit.
+""",
+    "share": """\
+Usage: penstock share [OPTIONS] COMMAND [ARGS]...
+
+  List, describe and reset share groups.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  list      List share groups, with their state and number of members.
+  describe  Describe a share group: its state, its members, how far it...
+  reset     Move where a share group starts, and show the old and the new...
+""",
+    "share list": """\
+Usage: penstock share list [OPTIONS] [PATTERN]
+
+  List share groups, with their state and number of members.
+
+Arguments:
+  PATTERN <str>  Only names like this, such as 'app.*'.
+
+Options:
+  -s, --state STATE               Only stable or empty; repeatable.
+  -q, --quiet                     Names alone, one a line.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "share describe": """\
+Usage: penstock share describe [OPTIONS] {GROUP}
+
+  Describe a share group: its state, its members, how far it is, what is set
+  for it.
+
+  START is the first record that is not done with. Of those from there to the
+  END, AHEAD are done with already, since a share group takes records out of
+  order; LAG counts the others, those that are out with a member and those
+  that wait for their next try included.
+
+Arguments:
+  GROUP <str>  The share group.  [required]
+
+Options:
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "share reset": """\
+Usage: penstock share reset [OPTIONS] {GROUP}
+
+  Move where a share group starts, and show the old and the new offsets.
+
+  What the group knew of single records is forgotten: from the new start on,
+  all of them are delivered, as for the first time. An offset outside of what
+  a partition holds becomes the nearest that it does hold. A group with
+  members is refused.
+
+Arguments:
+  GROUP <str>  The share group.  [required]
+
+Options:
+  -t, --topic TOPIC[:P,...]       A topic, or some of its partitions;
+                                  repeatable.
+  --all-topics                    Every partition that the group has begun.
+  --to-earliest                   To the first record that is there.
+  --to-latest                     To the end: only what comes from now on.
+  --to-current                    To its start: what is done with ahead comes
+                                  again.
+  --to-offset N                   To this offset.  [x>=0]
+  --shift-by N                    N on, or back if it is negative.
+  --to-time TIME                  To the first record since, such as
+                                  2026-11-15T09:30.
+  --by-duration SPAN              To that long ago, such as 2h or PT1H30M.
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
 """,
     "txn": """\
 Usage: penstock txn [OPTIONS] COMMAND [ARGS]...
