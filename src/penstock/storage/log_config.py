@@ -42,6 +42,9 @@ class LogConfig(NamedTuple):
     preallocate: bool = False
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
+    delay_enable: bool = False
+    delay_max_ms: int = 30 * DAY_MS
+    delay_max_records: int = 1_000_000
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> LogConfig:
@@ -82,4 +85,8 @@ _FIELDS = {
     "preallocate": "preallocate",
     "min.insync.replicas": "min_insync_replicas",
     "unclean.leader.election.enable": "unclean_leader_election",
+    "penstock.ttl.enable": "ttl_enable",
+    "penstock.delivery.delay.enable": "delay_enable",
+    "penstock.delivery.delay.max.ms": "delay_max_ms",
+    "penstock.delivery.delay.max.records": "delay_max_records",
 }

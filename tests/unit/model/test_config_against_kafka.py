@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.config import NodeConfig
+from penstock.model.config import NodeConfig, own
 from penstock.model.config.client_metrics import validate_client_metrics
 from penstock.model.config.describe import (
     Described,
@@ -66,7 +66,9 @@ def plain(entry: Described) -> list[Any]:
 def test_every_key_is_described_with_kafkas_value_source_type_and_synonyms(
     kind: int, name: str
 ) -> None:
-    ours = {entry.name: plain(entry) for entry in describe(kind, name)}
+    ours = {
+        entry.name: plain(entry) for entry in describe(kind, name) if entry.name not in own.NAMES
+    }
     assert ours == described()[f"{kind} {name}"]
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import penstock
-from penstock.model.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
+from penstock.model.config import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS, ConfigKey
 
 ROOT = Path(penstock.__file__).parent
 # This room talks about keys without acting on them; only NodeConfig reads some for others.
@@ -24,19 +24,25 @@ def literals() -> set[str]:
     return found
 
 
-def topics_of(key: ConfigKey) -> set[str]:
-    """The topic keys through which a broker key takes effect."""
+def others_of(key: ConfigKey) -> set[str]:
+    """The topic and group keys through which a broker key takes effect."""
     return {
-        topic.name
-        for topic in TOPIC_KEYS.values()
-        if key.name in (name for name, _ in topic.synonyms)
+        other.name
+        for other in (*TOPIC_KEYS.values(), *GROUP_KEYS.values())
+        if key.name in (name for name, _ in other.synonyms) or key.name in bounds_of(other.name)
     }
 
 
-def test_every_honoured_broker_key_is_read_itself_or_through_a_topic_key() -> None:
+def bounds_of(name: str) -> tuple[str, str]:
+    """The broker keys between which a group key is held."""
+    kind, _, what = name.partition(".")
+    return f"group.{kind}.min.{what}", f"group.{kind}.max.{what}"
+
+
+def test_every_honoured_broker_key_is_read_itself_or_through_a_topic_or_group_key() -> None:
     read = literals()
     honoured = [key for key in BROKER_KEYS.values() if key.status == "honoured"]
-    unread = [key.name for key in honoured if not ({key.name} | topics_of(key)) & read]
+    unread = [key.name for key in honoured if not ({key.name} | others_of(key)) & read]
     assert unread == []
 
 

@@ -11,6 +11,7 @@ from penstock.model.config import (
     TOPIC_KEYS,
     ConfigKey,
     InvalidConfig,
+    own,
     parse,
     text_of,
 )
@@ -27,7 +28,7 @@ EVERY_KEY = [
 
 def test_kafka_4_3_has_its_360_broker_34_topic_17_group_and_3_client_metrics_keys() -> None:
     tables = (BROKER_KEYS, TOPIC_KEYS, GROUP_KEYS, CLIENT_METRICS_KEYS)
-    assert [len(table) for table in tables] == [360, 34, 17, 3]
+    assert [len(table.keys() - own.NAMES) for table in tables] == [360, 34, 17, 3]
 
 
 @pytest.mark.parametrize("key", EVERY_KEY, ids=repr)

@@ -56,6 +56,15 @@ _TOPIC = {
     "min.compaction.lag.ms": "A record stays uncompacted for at least this long.",
     "min.insync.replicas": "How many replicas must have a record before acks=all is answered; "
     "with fewer in sync, such writes are refused.",
+    "penstock.delivery.delay.enable": "Whether records with the header penstock-deliver-at (epoch "
+    "milliseconds) or penstock-delay-ms become readable at their time and not before. What waits "
+    "is delivered even after this is turned off. Does not go with compaction.",
+    "penstock.delivery.delay.max.ms": "How far ahead a record may be delayed; one that asks for "
+    "more is refused.",
+    "penstock.delivery.delay.max.records": "How many delayed records may wait in one partition; "
+    "more are refused.",
+    "penstock.ttl.enable": "Whether records with the header penstock-ttl-ms expire: share groups "
+    "get none that is older than its header says. Retention and compaction do not heed it.",
     "preallocate": "Whether a new segment's file takes its full size at once.",
     "remote.log.copy.disable": "Stop copying to remote storage and leave what is there readable.",
     "remote.log.delete.on.disable": "Delete what is in remote storage when it is turned off.",
@@ -77,6 +86,13 @@ _GROUP = {
     "consumer.assignment.interval.ms": "The least time between two assignments of the group.",
     "consumer.heartbeat.interval.ms": "How often members of a consumer group report.",
     "consumer.session.timeout.ms": "A member that is silent for this long leaves the group.",
+    "penstock.share.retry.backoff.jitter": "By what part of itself the wait before a record is "
+    "delivered again varies, by chance: 0.2 for a fifth more or less.",
+    "penstock.share.retry.backoff.max.ms": "The longest wait before a record is delivered again.",
+    "penstock.share.retry.backoff.ms": "How long a record that a member of a share group released, "
+    "or kept for too long, waits before it is delivered again; 0 for not at all.",
+    "penstock.share.retry.backoff.multiplier": "What the wait is multiplied with after each "
+    "delivery; 1 keeps it as it is.",
     "share.assignment.interval.ms": "The least time between two assignments of the group.",
     "share.auto.offset.reset": "Where a share group starts in a partition that it never read: "
     "latest, earliest, or by_duration: and how far back.",

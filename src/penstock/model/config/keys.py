@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.model.config import facts
+from penstock.model.config import facts, own
 from penstock.model.config.status import status_of
 
 REQUIRED = facts.REQUIRED
@@ -77,10 +77,10 @@ def _keys(scope: str, rows: tuple[facts.Row, ...]) -> dict[str, ConfigKey]:
     return {row[0]: ConfigKey(scope, *row[:5], "", row[5]) for row in rows}
 
 
-BROKER_KEYS: Mapping[str, ConfigKey] = _broker_keys(facts.BROKER)
+BROKER_KEYS: Mapping[str, ConfigKey] = _broker_keys((*facts.BROKER, *own.BROKER))
 """Keys of server.properties."""
 THROTTLE_KEYS: Mapping[str, ConfigKey] = _broker_keys(facts.THROTTLE)
 """Broker keys that can only be altered while the node runs, never written in a file."""
-TOPIC_KEYS: Mapping[str, ConfigKey] = _keys("topic", facts.TOPIC)
-GROUP_KEYS: Mapping[str, ConfigKey] = _keys("group", facts.GROUP)
+TOPIC_KEYS: Mapping[str, ConfigKey] = _keys("topic", (*facts.TOPIC, *own.TOPIC))
+GROUP_KEYS: Mapping[str, ConfigKey] = _keys("group", (*facts.GROUP, *own.GROUP))
 CLIENT_METRICS_KEYS: Mapping[str, ConfigKey] = _keys("client-metrics", facts.CLIENT_METRICS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from penstock.model.config import own
 from penstock.model.config.keys import TOPIC_KEYS
 from penstock.model.config.node import NodeConfig
 from penstock.model.config.problems import InvalidConfig, bad_value, shortened
@@ -83,6 +84,7 @@ def validate_topic_config(
         given = _parsed(overrides)
         values = {**(topic_defaults(node) if node else _FACTORY), **given}
         _check_compaction_lags(values)
+        _check_delays(values)
         if node is not None:
             _check_remote_storage(values, node, existing or {})
     except InvalidConfig as error:
@@ -118,6 +120,15 @@ def _check_compaction_lags(values: Mapping[str, object]) -> None:
         raise InvalidConfig(
             f"min.compaction.lag.ms ({low}) must not exceed max.compaction.lag.ms ({high})",
             "min.compaction.lag.ms",
+        )
+
+
+def _check_delays(values: Mapping[str, object]) -> None:
+    if values[own.DELAY_ENABLE] and "compact" in cast(tuple[str, ...], values["cleanup.policy"]):
+        raise InvalidConfig(
+            f"{own.DELAY_ENABLE}=true does not go with cleanup.policy=compact: compaction keeps "
+            "the latest record of each key, and knows nothing of one that is yet to come",
+            own.DELAY_ENABLE,
         )
 
 

@@ -1,0 +1,40 @@
+"""Keys that Penstock has and Kafka does not, beside the tables of Kafka's keys.
+
+Those that no Kafka has begin with `penstock.`, so that no later one can mean something else by them.
+"""
+
+from __future__ import annotations
+
+from penstock.model.config.facts import BrokerRow, Row
+
+DELAY_ENABLE = "penstock.delivery.delay.enable"
+DELAY_MAX_MS = "penstock.delivery.delay.max.ms"
+DELAY_MAX_RECORDS = "penstock.delivery.delay.max.records"
+
+TEN_YEARS_MS = 3650 * 24 * 60 * 60 * 1000
+
+# Keys of server.properties.
+BROKER: tuple[BrokerRow, ...] = ()
+
+# Keys of a topic.
+# fmt: off
+TOPIC: tuple[Row, ...] = (
+    (DELAY_ENABLE, "BOOLEAN", False, "", "MEDIUM", ()),
+    (DELAY_MAX_MS, "LONG", 30 * 24 * 60 * 60 * 1000, f"1..{TEN_YEARS_MS}", "MEDIUM", ()),
+    (DELAY_MAX_RECORDS, "LONG", 1_000_000, "0..100000000", "MEDIUM", ()),
+    ("penstock.ttl.enable", "BOOLEAN", False, "", "MEDIUM", ()),
+)
+# fmt: on
+
+# Keys of a consumer, share or streams group.
+# fmt: off
+GROUP: tuple[Row, ...] = (
+    ("penstock.share.retry.backoff.jitter", "DOUBLE", 0.2, "0..1", "MEDIUM", ()),
+    ("penstock.share.retry.backoff.max.ms", "INT", 600000, "0..", "MEDIUM", ()),
+    ("penstock.share.retry.backoff.ms", "INT", 0, "0..", "MEDIUM", ()),
+    ("penstock.share.retry.backoff.multiplier", "DOUBLE", 2.0, "1..", "MEDIUM", ()),
+)
+# fmt: on
+
+NAMES = frozenset(row[0] for table in (BROKER, TOPIC, GROUP) for row in table)
+"""What Apache's tables do not have."""
