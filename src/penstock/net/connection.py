@@ -324,6 +324,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._assembly.held_bytes
 
     @property
+    def missing_bytes(self) -> int:
+        """What the frame that is being received still lacks; 0 if that is not known."""
+        return self._assembly.missing
+
+    @property
     def idle(self) -> bool:
         """Whether no request is being served; part of one does not count as being served."""
         return not self._slots and self._outbox.empty

@@ -73,6 +73,17 @@ class FrameAssembly:
         """Whether bytes were put aside."""
         return self._filled > 0
 
+    @property
+    def missing(self) -> int:
+        """How many bytes the frame that waits still lacks; 0 if none waits, or who knows how many.
+
+        What waits may also be whole frames that are not served yet: then nothing is missing.
+        """
+        if self._owned is None or self._filled < 4:
+            return 0
+        length: int = _LENGTH.unpack_from(self._owned)[0]
+        return max(0, 4 + length - self._filled)
+
     def room(self) -> memoryview:
         """Where to receive next."""
         owned = self._owned

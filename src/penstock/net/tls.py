@@ -9,6 +9,7 @@ that is idle; and lets a client that has finished asking still hear its answers.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -27,6 +28,10 @@ GREETING_BYTES = 32 * 1024
 UNREAD_BYTES_MAX = 4 * 1024
 """Of what TLS answers by itself: a client that asks for new keys on and on gets as many bytes as it
 sends, and could let them pile up here."""
+
+GATHERED_BYTES_MAX = 64 * 1024
+"""Of a frame that is not whole yet the kernel gathers so much before it wakes us. librdkafka makes
+a TLS record of each kilobyte and sends it at once: to be woken for each was most of the work."""
 
 _NOTHING = memoryview(b"")
 
@@ -52,6 +57,8 @@ class Encrypted(asyncio.BufferedProtocol):
         "_connection",
         "_ended",
         "_farewell",
+        "_file",
+        "_gathered",
         "_handshakes",
         "_incoming",
         "_outgoing",
@@ -75,6 +82,8 @@ class Encrypted(asyncio.BufferedProtocol):
         self._unfed = _NOTHING  # received, and not given to TLS yet
         self._unread = 0  # bytes that TLS said by itself since the socket last took everything
         self._reading = True
+        self._file: Any = None
+        self._gathered = 1  # bytes for which the kernel wakes us
         self._farewell = False  # whether TLS was told that no more comes
         self._ended = False  # whether the connection was told so
         self._closing = False
@@ -166,6 +175,7 @@ class Encrypted(asyncio.BufferedProtocol):
                 filled, more = self._fill(connection.get_buffer(-1))
                 if filled:
                     connection.buffer_updated(filled)
+            self._gather(connection.missing_bytes if more else 1)
             if self._farewell and self._reading and not self._closing:
                 self._end()
             if self._outgoing.pending:
@@ -173,6 +183,19 @@ class Encrypted(asyncio.BufferedProtocol):
         except ssl.SSLError as problem:
             self._flush()
             self._break_off(problem)
+
+    def _gather(self, missing: int) -> None:
+        """Be woken when as many bytes are there as a frame lacks: encrypted it has even more.
+
+        Only where all that came has been decrypted: of part of a record nobody knows how much of
+        it is here, and the rest might be less than what the kernel would wait for.
+        """
+        count = min(max(missing, 1), GATHERED_BYTES_MAX)
+        if count != self._gathered and not self._closing:
+            self._gathered = count
+            if self._file is None:  # uvloop makes a new one each time it is asked
+                self._file = self._socket.get_extra_info("socket")
+            self._file.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
     def _answer(self) -> None:
         """Some of what arrives is for TLS alone, and answered by it."""
@@ -188,9 +211,10 @@ class Encrypted(asyncio.BufferedProtocol):
         """Decrypt into the room. How much there was, and whether there may be more."""
         filled, size = 0, len(room)
         # Some clients make a record of each kilobyte: this loop is as hot as any.
-        incoming, read, pending = self._incoming, self._tls.read, self._tls.pending
+        incoming, read = self._incoming, self._tls.read
+        decrypted = self._tls.pending()  # of a record that the last room was too small for
         while filled < size:
-            if not incoming.pending and not pending() and not self._feed(FED_BYTES):
+            if not incoming.pending and not decrypted and not self._feed(FED_BYTES):
                 break
             try:
                 count: int = read(size - filled, room[filled:])  # type: ignore[assignment]
@@ -204,6 +228,7 @@ class Encrypted(asyncio.BufferedProtocol):
                 self._farewell = True
                 return filled, False
             filled += count
+            decrypted = 0
         return filled, True
 
     def _feed(self, count: int) -> int:

@@ -52,15 +52,18 @@ def client_tls(issued: Issued | None = None, version: str = "") -> ssl.SSLContex
 class HandMade:
     """A client whose TLS is in the test's hands: it may fall silent, or say farewell and listen."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str = ""
+    ) -> None:
         self.reader = reader
         self.writer = writer
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = client_tls().wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        trust = client_tls(version=version)
+        self.tls = trust.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
 
     @classmethod
-    async def connect(cls, node: Running) -> HandMade:
-        return cls(*await asyncio.open_connection("127.0.0.1", node.listener.port))
+    async def connect(cls, node: Running, version: str = "") -> HandMade:
+        return cls(*await asyncio.open_connection("127.0.0.1", node.listener.port), version)
 
     async def shake_hands(self) -> None:
         await self._exchange(self.tls.do_handshake)

@@ -34,3 +34,14 @@ def test_many_small_frames_behind_a_large_one_are_charged_for_all_their_bytes() 
     assert pool.borrowed_bytes == assembly.held_bytes
     assembly.drop()
     assert pool.borrowed_bytes == 0
+
+
+def test_a_frame_that_waits_knows_what_it_lacks() -> None:
+    assembly = FrameAssembly(BufferPool(1 << 30), 100_000_000)
+    assert assembly.missing == 0
+    assembly.keep(receive(assembly, b"\0\0"))
+    assert assembly.missing == 0, "how long it will be is not known yet"
+    assembly.keep(receive(assembly, b"\0\x64" + bytes(30)))
+    assert assembly.missing == 70
+    assembly.keep(receive(assembly, bytes(80)))
+    assert assembly.missing == 0, "it is whole, and part of the next is here"

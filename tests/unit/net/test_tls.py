@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.net.listener import Limits
+from penstock.net.tls import Encrypted
 from penstock.platform.disk import Disk
 from tests.unit.net.conftest import Run
 from tests.unit.net.encrypted import (
@@ -61,6 +62,56 @@ def test_bytes_that_trickle_in_make_the_same_frames(run: Run) -> None:
             for byte in frame(b"e12345"):  # a record for each
                 await client.send(bytes([byte]))
             assert await client.receive() == b"e12345"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_frame_of_many_records_comes_whole_wherever_its_bytes_stop_for_a_while(
+    run: Run, version: str
+) -> None:
+    async def scenario() -> None:
+        async with encrypted(Keys()) as node:
+            client = await HandMade.connect(node, version)
+            await client.shake_hands()
+            body = b"e" + os.urandom(5_000)
+            for cut in (1, 4, 5, 6, 700, 1_023, 1_024, 1_029, 1_046, 2_000, 3_333, 4_999, 5_100):
+                for start in range(0, 4 + len(body), 1_024):  # as librdkafka does
+                    client.tls.write(frame(body)[start : start + 1_024])
+                sent = client.unsent()
+                for piece in (sent[:cut], sent[cut : cut + 300], sent[cut + 300 :]):
+                    client.writer.write(piece)
+                    await asyncio.sleep(0.004)
+                assert await asyncio.wait_for(client.receive(), 10) == body, f"cut at {cut}"
+
+    run(scenario())
+
+
+def test_of_a_frame_that_comes_record_by_record_the_kernel_gathers_the_rest(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken = 0
+    updated = Encrypted.buffer_updated
+
+    def count(self: Encrypted, nbytes: int) -> None:
+        nonlocal woken
+        woken += 1
+        updated(self, nbytes)
+
+    monkeypatch.setattr(Encrypted, "buffer_updated", count)
+
+    async def scenario() -> None:
+        async with encrypted(Keys()) as node:
+            client = await HandMade.connect(node)
+            await client.shake_hands()
+            await asyncio.sleep(0.05)
+            before, body = woken, b"e" + os.urandom(31 * 1_024)
+            for start in range(0, len(body), 1_024):
+                await client.send(frame(body)[start : start + 1_024])
+                await asyncio.sleep(0.002)
+            await client.send(frame(body)[len(body) :])
+            assert await client.receive() == body
+            assert woken - before <= 4
 
     run(scenario())
 
