@@ -1,4 +1,7 @@
-"""What group coordinators want done in the world: regular expressions matched, in a worker."""
+"""What group coordinators want done in the world.
+
+Regular expressions are matched in a worker; other errands have a module of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from penstock.server.group_initializations import Initializations
+
 if TYPE_CHECKING:
     from penstock.coordination.effects import Effects, Moment, Ticket
     from penstock.coordination.group.consumer.regexes import Resolution
     from penstock.coordination.group.shard import GroupShard
+    from penstock.coordination.group.share.initializing import Initialization
     from penstock.model.errors import ErrorCode
     from penstock.server.broker import Broker
 
@@ -31,9 +37,15 @@ class GroupErrands:
         self._broker = broker
         self._waiting: deque[tuple[int, Resolution]] = deque(maxlen=WAITING_MAX)
         self._running = 0
+        self._initializations = Initializations(broker)
 
-    def run(self, index: int, errand: Resolution) -> None:
+    def run(self, index: int, errand: Resolution | Initialization) -> None:
         """Begin with an errand of a shard, now or when others are done."""
+        from penstock.coordination.group.share.initializing import Initialization
+
+        if isinstance(errand, Initialization):
+            self._initializations.run(index, errand)
+            return
         self._waiting.append((index, errand))
         if self._running < RUNNING_MAX:
             self._begin()
@@ -64,6 +76,10 @@ class GroupErrands:
             out.reply(ticket, _DONE)
 
         self._broker.coordinators.groups.call_shard(index, step, _nobody_waits)
+
+    def close(self) -> None:
+        """The node stops."""
+        self._initializations.close()
 
 
 _DONE: Any = True

@@ -80,6 +80,8 @@ def delete_offsets(
 
 def _check_delete_offsets(group: Group) -> ErrorCode:
     """What members of other protocols read nobody knows: all of it may be in use."""
+    if group.kind == "share":
+        return ErrorCode.GROUP_ID_NOT_FOUND  # no consumer group has this name
     if group.kind == "classic" and not group.is_empty and group.protocol_type != "consumer":
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE

@@ -15,7 +15,7 @@ class Group(Protocol):
 
     group_id: str
     kind: str
-    """As ListGroups names it: "classic" or "consumer"."""
+    """As ListGroups names it: "classic", "consumer" or "share"."""
 
     @property
     def state_name(self) -> str:

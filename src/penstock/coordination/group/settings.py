@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.coordination.group.share.settings import ShareGroupSettings
+
 if TYPE_CHECKING:
     from penstock.model.config.node import NodeConfig
 
@@ -29,6 +31,7 @@ class GroupSettings(NamedTuple):
     """Of "bidirectional", "upgrade", "downgrade" and "disabled"."""
     consumer_regex_refresh_ms: int
     consumer_assignment_interval_ms: int = 0
+    share: ShareGroupSettings = ShareGroupSettings()
     node: NodeConfig | None = None
     """What groups' own configuration falls back to; without it they have none."""
 
@@ -51,5 +54,6 @@ class GroupSettings(NamedTuple):
             consumer_migration=str(config["group.consumer.migration.policy"]).lower(),
             consumer_regex_refresh_ms=number("group.consumer.regex.refresh.interval.ms"),
             consumer_assignment_interval_ms=number("group.consumer.assignment.interval.ms"),
+            share=ShareGroupSettings.of(config),
             node=config,
         )

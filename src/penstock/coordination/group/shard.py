@@ -27,7 +27,7 @@ Replay = Callable[["GroupShard", int, Any, Any, int], None]
 OnTimer = Callable[["GroupShard", Any, "Moment", "Effects"], None]
 """(shard, the rest of the timer's key, moment, effects)"""
 
-_REPLAYERS = ("offsets", "classic", "consumer")
+_REPLAYERS = ("offsets", "classic", "consumer", "share")
 """Folders whose `replay` module has a table REPLAY: type of record to function.
 
 Their `timers` module has a table TIMERS: first part of a timer's key to function; all timers of a
@@ -41,6 +41,7 @@ class GroupShard:
     def __init__(self, index: int, settings: GroupSettings, chance: Chance) -> None:
         from penstock.coordination.group.consumer.surroundings import Surroundings
         from penstock.coordination.group.offsets.table import OffsetTable
+        from penstock.coordination.group.share.surroundings import ShareSurroundings
 
         self.index = index
         self.settings = settings
@@ -48,6 +49,7 @@ class GroupShard:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetTable()
         self.consumers = Surroundings(settings)
+        self.shares = ShareSurroundings(settings)
         self.image: MetadataImage | None = None
         """The newest one; None only before the node has any."""
         self._replay: dict[int, Replay] = {}
@@ -89,7 +91,9 @@ class GroupShard:
     def on_image(self, image: Any, delta: Any, at: Moment, out: Effects) -> None:
         from penstock.coordination.group.consumer.timers import on_image
         from penstock.coordination.group.offsets.timers import on_image as forget_deleted
+        from penstock.coordination.group.share.timers import on_image as on_share_image
 
         self.image = image
         on_image(self, image, delta, at, out)
+        on_share_image(self, image, delta, at, out)
         forget_deleted(self, image, delta, at, out)

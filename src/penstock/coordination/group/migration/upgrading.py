@@ -60,10 +60,10 @@ def consumer_group_for(
         if len(shard.groups) >= GROUPS_MAX:
             return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "There are too many groups.")
         return ConsumerGroup(group_id)
-    if group.is_empty:
-        group.delete(out)
-        return ConsumerGroup(group_id)
     if isinstance(group, ClassicGroup):
+        if group.is_empty:
+            group.delete(out)
+            return ConsumerGroup(group_id)
         return _upgrade(shard, group, at, out)
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 

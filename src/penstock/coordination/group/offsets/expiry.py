@@ -43,6 +43,8 @@ def sweep(shard: GroupShard, at: Moment, out: Effects) -> bool:
 
 def _visit(shard: GroupShard, group: Group, at: Moment, out: Effects) -> bool:
     """Whether all that has expired in the group found its place in this step."""
+    if group.kind == "share":
+        return True  # it has no offsets here, and stays until somebody deletes it
     table, group_id = shard.offsets, group.group_id
     topics = table.topics(group_id)
     is_empty = group.is_empty
