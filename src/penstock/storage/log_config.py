@@ -45,6 +45,7 @@ class LogConfig(NamedTuple):
     delay_enable: bool = False
     delay_max_ms: int = 30 * DAY_MS
     delay_max_records: int = 1_000_000
+    ttl_enable: bool = False
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> LogConfig:
