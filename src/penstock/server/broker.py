@@ -23,6 +23,7 @@ from penstock.server.producer_ids import ProducerIds
 from penstock.server.quotas import Quotas
 from penstock.server.reconcile import Reconciler, settle
 from penstock.server.replication import Replication
+from penstock.server.shares import Shares
 from penstock.server.throttles import Throttles
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class Broker:
         self.isr_changes = IsrChanges(self)
         self.log_moves = LogMoves(self)
         self.coordinators = Coordinators(self)
+        self.shares = Shares(self)
         self.throttles = Throttles(config)
         self.quotas = Quotas(config, clock.monotonic)
         self.metered: Quotas | None = None
@@ -164,6 +166,7 @@ class Broker:
             self.metered = self.quotas if self.quotas.metering else None
         self.replication.on_image(delta)
         self.isr_changes.on_image(image, delta)
+        self.shares.on_image(delta)
         self._reconciler.apply(image, delta)
         self.coordinators.on_image(image, delta)
 
@@ -177,6 +180,7 @@ class Broker:
             if partition is not None:
                 partition.go_offline()
                 self.replication.leave(partition)
+                self.shares.lose(partition)
                 self.coordinators.lose(partition)
 
     def gives_way(self, directory: LogDirectory) -> bool:
@@ -206,6 +210,7 @@ class Broker:
         """Answer everybody who waits, with what there is: the node stops."""
         for partition in self.hosted.values():
             partition.release_readers()
+        self.shares.close()
         self.coordinators.close()
         self.replication.close()
         self.isr_changes.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
-from penstock.protocol.generated import fetch, produce
+from penstock.protocol.generated import fetch, produce, share_acknowledge, share_fetch
 
 if TYPE_CHECKING:
     from penstock.metadata.cluster import Endpoint
@@ -61,6 +61,34 @@ def point_reader_at_leader(
             fetch.NodeEndpoint(node_id=node_id, host=endpoint.host, port=endpoint.port, rack=rack)
         )
     return response
+
+
+def point_share_at_leader(
+    broker: Broker,
+    call: Call,
+    response: share_fetch.ShareFetchResponse | share_acknowledge.ShareAcknowledgeResponse,
+) -> None:
+    """The same for what members of share groups ask."""
+    leaders: set[int] = set()
+    for topic in response.responses:
+        for answer in topic.partitions:
+            if answer.error_code in _MOVED:
+                found = broker.find_partition(topic.topic_id, "", answer.partition_index)
+                if found is not None:
+                    leaders.add(found.leader)
+                    answer.current_leader.leader_id = found.leader
+                    answer.current_leader.leader_epoch = found.leader_epoch
+    endpoints = _endpoints(broker, call, leaders)
+    if isinstance(response, share_fetch.ShareFetchResponse):
+        response.node_endpoints += [
+            share_fetch.NodeEndpoint(node_id=node_id, host=at.host, port=at.port, rack=rack)
+            for node_id, at, rack in endpoints
+        ]
+    else:
+        response.node_endpoints += [
+            share_acknowledge.NodeEndpoint(node_id=node_id, host=at.host, port=at.port, rack=rack)
+            for node_id, at, rack in endpoints
+        ]
 
 
 def _endpoints(

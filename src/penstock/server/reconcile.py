@@ -139,8 +139,10 @@ class Reconciler:
                 recovering=state.recovering,
                 now=broker.clock.monotonic(),
             )
+            broker.shares.lead(partition)
             broker.coordinators.lead(partition)
         else:
+            broker.shares.lose(partition)
             broker.coordinators.lose(partition)
             partition.follow(state.leader_epoch, state.leader, state.isr, state.replicas)
             broker.replication.follow(partition)
@@ -199,6 +201,7 @@ class Reconciler:
         key = TopicPartition(partition.topic, index)
         if broker.hosted.get(key) is partition:
             del broker.hosted[key]
+        broker.shares.lose(partition)
         broker.coordinators.lose(partition)
         broker.replication.leave(partition)
         partition.leading = False

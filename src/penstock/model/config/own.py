@@ -1,6 +1,6 @@
 """Keys that Penstock has and Kafka does not, beside the tables of Kafka's keys.
 
-Those that no Kafka has begin with `penstock.`, so that no later one can mean something else by them.
+Those that no Kafka has begin with `penstock.`: no later one can mean something else by them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TOPIC: tuple[Row, ...] = (
 # Keys of a consumer, share or streams group.
 # fmt: off
 GROUP: tuple[Row, ...] = (
-    ("penstock.share.retry.backoff.jitter", "DOUBLE", 0.2, "0..1", "MEDIUM", ()),
+    ("penstock.share.retry.backoff.jitter", "DOUBLE", 0.0, "0..1", "MEDIUM", ()),
     ("penstock.share.retry.backoff.max.ms", "INT", 600000, "0..", "MEDIUM", ()),
     ("penstock.share.retry.backoff.ms", "INT", 0, "0..", "MEDIUM", ()),
-    ("penstock.share.retry.backoff.multiplier", "DOUBLE", 2.0, "1..", "MEDIUM", ()),
+    ("penstock.share.retry.backoff.multiplier", "DOUBLE", 1.0, "1..100", "MEDIUM", ()),
 )
 # fmt: on
 

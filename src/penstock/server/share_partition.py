@@ -1,0 +1,386 @@
+"""One share group on one partition that this broker leads: the driver of its machine.
+
+The machine (`coordination.delivery`) decides who gets which record. This driver loads what the
+share coordinator knows, brings there what the machine has to have written down, one write after
+the other, wakes it when its time has come, and has records buried that the group gave up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+from penstock.coordination.delivery.effects import Outcome
+from penstock.coordination.delivery.machine import Delivery
+from penstock.coordination.effects import Moment
+from penstock.model.errors import ErrorCode
+from penstock.replica.waiting import BYTES_UNCOUNTED
+from penstock.server.share_start import offset_to_begin_at
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+
+    from penstock.coordination.delivery.effects import (
+        AckBatch,
+        Acquired,
+        DeadLetter,
+        Held,
+        Span,
+        StateBatch,
+        Write,
+    )
+    from penstock.model.ids import Millis
+    from penstock.replica.partition import Partition
+    from penstock.replica.waiting import Waiter
+    from penstock.server.broker import Broker
+    from penstock.server.share_persister import ShareKey
+    from penstock.server.share_settings import ShareSettings
+
+log = logging.getLogger("penstock.server")
+
+Answer = TypeVar("Answer")
+
+RELOAD_MS = 250
+RELOAD_MS_MAX = 2_000
+"""Between two attempts to load from a coordinator that is not there: it is being elected."""
+
+_PASSES = frozenset(
+    (
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+    )
+)
+"""Clients know no such errors of a fetch: they wait as they would for records."""
+
+_TOLD = {
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""What a client hears of a coordinator's refusal; of all others that something went wrong."""
+
+
+class Acknowledgements:
+    """Those of one request that wait for what they say to be written down."""
+
+    __slots__ = ("_left", "done", "errors")
+
+    def __init__(self) -> None:
+        self.errors: dict[tuple[bytes, int], ErrorCode] = {}
+        """By partition; of those that are settled."""
+        self._left = 0
+        self.done: asyncio.Future[None] | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self._left == 0
+
+    def expect(self) -> None:
+        """One partition's answer may come later."""
+        self._left += 1
+
+    def settle(self, key: tuple[bytes, int], error: ErrorCode) -> None:
+        """One partition's answer came."""
+        self.errors[key] = error
+        self._left -= 1
+        if self._left == 0 and self.done is not None and not self.done.done():
+            self.done.set_result(None)
+
+    async def wait(self) -> None:
+        """Until all are settled."""
+        if self._left:
+            self.done = asyncio.get_running_loop().create_future()
+            await self.done
+
+
+class SharePartition:
+    """The driver; `on_end` forgets it."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        key: ShareKey,
+        partition: Partition,
+        settings: Callable[[str], ShareSettings],
+        on_end: Callable[[SharePartition], None],
+    ) -> None:
+        self.key = key
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.delivery: Delivery | None = None
+        """None while it is being loaded."""
+        self.error = ErrorCode.NONE
+        """Why it is over, once it is."""
+        self.used_at = broker.clock.monotonic()
+        self._broker = broker
+        self._settings = settings
+        self._on_end = on_end
+        self._waiters: dict[Waiter, None] = {}
+        self._asked: dict[int, tuple[Acknowledgements, tuple[bytes, int]]] = {}
+        self._next_token = 0
+        self._state_epoch = 0
+        self._writes: list[Write] = []
+        self._writing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._start(self._load())
+
+    # -- loading ------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        persister = self._broker.coordinators.persister
+        held = await self._ask(lambda: persister.read(self.key, self.leader_epoch))
+        settings = self._settings(self.key.group_id)
+        if not isinstance(held, ErrorCode) and held.start < 0:
+            held = await self._begin(held, settings.reset)
+        if isinstance(held, ErrorCode):
+            self.end(_TOLD.get(held, ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
+        at = self._moment()
+        self._state_epoch = held.state_epoch
+        self.delivery = Delivery(held, settings.delivery, self._broker.chance, at)
+        out = Outcome()
+        self.delivery.on_log_start(self.partition.log.start, at, out)
+        out.ready = True
+        self._settle(out)
+
+    async def _begin(self, held: Held, reset: str) -> Held | ErrorCode:
+        """Choose where the group begins, and have it written down before anything is delivered: to
+        begin at the end once more, after a crash, would pass over what came meanwhile."""
+        start = offset_to_begin_at(self.partition, reset, self._broker.clock.now())
+        if isinstance(start, ErrorCode):
+            return start
+        persister = self._broker.coordinators.persister
+        epochs = (held.state_epoch, self.leader_epoch)
+        error = await self._ask(lambda: persister.write(self.key, *epochs, start, 0, ()))
+        return error or held._replace(start=start)
+
+    async def _ask(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The coordinator's answer, after as many attempts as it takes to find it."""
+        pause_ms = RELOAD_MS
+        while True:
+            answer = await question()
+            if answer not in _PASSES:
+                return answer
+            await asyncio.sleep(pause_ms / 1000)
+            pause_ms = min(2 * pause_ms, RELOAD_MS_MAX)
+
+    # -- handing out --------------------------------------------------------------------------
+
+    def next_offset(self) -> int | None:
+        """Where to read next; None if there is nothing to be had now."""
+        delivery = self.delivery
+        if delivery is None:
+            return None
+        at = self._moment()
+        log_start = self.partition.log.start
+        if delivery.start < log_start:
+            out = Outcome()
+            delivery.on_log_start(log_start, at, out)
+            out.ready = False  # whoever asks is looking already
+            self._settle(out)
+        return delivery.next_offset(at)
+
+    def acquire(
+        self,
+        member_id: str,
+        read_from: int,
+        found: Sequence[Span],
+        records_max: int,
+        batch_size: int,
+        strict: bool,
+        skip: Sequence[Span],
+        expired: Sequence[Span],
+    ) -> list[Acquired]:
+        """What a member gets of the batches that were read from `read_from` on."""
+        delivery = self.delivery
+        if delivery is None:
+            return []
+        at = self._moment()
+        self.used_at = at.mono
+        out = Outcome()
+        acquired = delivery.acquire(
+            member_id, read_from, found, records_max, batch_size, strict, at, out, skip, expired
+        )
+        self._settle(out)
+        return acquired
+
+    # -- taking back --------------------------------------------------------------------------
+
+    def acknowledge(
+        self, member_id: str, said: Sequence[AckBatch], answers: Acknowledgements
+    ) -> None:
+        """Take what a member says; `answers` hears what became of it, now or later."""
+        key = (self.key.topic_id, self.key.partition)
+        answers.expect()
+        delivery = self.delivery
+        if delivery is None:
+            # Nothing is held while nothing is loaded: what was, was another leader's to give.
+            answers.settle(key, ErrorCode.INVALID_RECORD_STATE)
+            return
+        at = self._moment()
+        self.used_at = at.mono
+        token = self._next_token
+        self._next_token += 1
+        self._asked[token] = (answers, key)
+        out = Outcome()
+        delivery.acknowledge(member_id, said, token, at, out)
+        self._settle(out)
+
+    def release(self, member_id: str, *, clean: bool) -> None:
+        """A member's session is over."""
+        if self.delivery is not None:
+            out = Outcome()
+            self.delivery.release(member_id, self._moment(), out, clean)
+            self._settle(out)
+
+    # -- those who wait -----------------------------------------------------------------------
+
+    def park(self, waiter: Waiter) -> None:
+        self._waiters[waiter] = None
+
+    def unpark(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+
+    def _tell(self, size: int) -> None:
+        for waiter in list(self._waiters):
+            waiter.progress(size)
+
+    # -- what the machine asks for ------------------------------------------------------------
+
+    def _settle(self, out: Outcome) -> None:
+        """Act on a step's outcome."""
+        if out.answers:
+            for token, error in out.answers:
+                found = self._asked.pop(token, None)  # type: ignore[call-overload]
+                if found is not None:
+                    found[0].settle(found[1], error)
+        if out.failed:
+            self.end(_TOLD.get(out.failed, ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
+        if self.error:
+            return
+        if out.writes:
+            self._writes += out.writes
+            if not self._writing:
+                self._writing = True
+                self._start(self._write())
+        for letter in out.dead:
+            self._start(self._bury(letter))
+        self._schedule()
+        if out.ready and self._waiters:
+            self._tell(BYTES_UNCOUNTED)
+
+    async def _write(self) -> None:
+        """One write at a time, of all that came up meanwhile."""
+        persister = self._broker.coordinators.persister
+        while self._writes and self.delivery is not None:
+            writes, self._writes = self._writes, []
+            newest = writes[-1]
+            batches: tuple[StateBatch, ...] = newest.batches
+            if len(writes) > 1:
+                batches = tuple(batch for write in writes for batch in write.batches)
+            error = await persister.write(
+                self.key,
+                self._state_epoch,
+                self.leader_epoch,
+                newest.start,
+                newest.complete,
+                batches,
+            )
+            if self.error:
+                return
+            out = Outcome()
+            at = self._moment()
+            for write in writes:
+                self.delivery.on_written(write.ticket, error, at, out)
+            self._settle(out)
+        self._writing = False
+
+    async def _bury(self, letter: DeadLetter) -> None:
+        dead_letters = self._broker.coordinators.dead_letters
+        buried = await dead_letters.bury(self.key.group_id, self.partition, letter)
+        if self.delivery is None or self.error:
+            return  # the next leader finds what was not buried
+        out = Outcome()
+        self.delivery.on_buried(letter.first, letter.last, buried, self._moment(), out)
+        self._settle(out)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        """Be woken when the first lock or wait ends. Too early does no harm, and spares setting
+        the timer anew with each acknowledgement."""
+        due = None if self.delivery is None else self.delivery.next_due
+        if due is None:
+            return
+        loop = self._broker.loop
+        when = loop.time() + max(0, due - self._broker.clock.monotonic()) / 1000
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(when, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        delivery = self.delivery
+        if delivery is None or self.error:
+            return
+        at = self._moment()
+        out = Outcome()
+        due = delivery.next_due
+        if due is not None and due <= at.mono:
+            delivery.on_due(at, out)
+        self._settle(out)
+
+    def _moment(self) -> Moment:
+        clock = self._broker.clock
+        return Moment(clock.now(), clock.monotonic())
+
+    # -- changes and the end ------------------------------------------------------------------
+
+    def reconfigure(self) -> None:
+        """The group's configuration may have changed."""
+        if self.delivery is not None:
+            self.delivery.settings = self._settings(self.key.group_id).delivery
+
+    def idle_since(self) -> Millis | None:
+        """Since when nobody has needed it; None while somebody does."""
+        busy = self._waiters or self._tasks or self._asked or self.delivery is None
+        if busy or (self.delivery is not None and self.delivery.next_due is not None):
+            return None
+        return self.used_at
+
+    def end(self, error: ErrorCode) -> None:
+        """It is over: `error` says why to all who wait."""
+        if self.error:
+            return
+        self.error = error
+        self._on_end(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        asked, self._asked = self._asked, {}
+        for answers, key in asked.values():
+            answers.settle(key, error)
+        self._tell(0)
+        for task in list(self._tasks):
+            if task is not asyncio.current_task():
+                task.cancel()
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._broker.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            log.error("%s of group %s ends", self.partition, self.key.group_id, exc_info=problem)
+            self.end(ErrorCode.UNKNOWN_SERVER_ERROR)
