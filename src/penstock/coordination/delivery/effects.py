@@ -5,20 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from penstock.coordination.delivery.states import State as State
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
-
-
-class State(IntEnum):
-    """Of a record; the numbers are those of the share coordinator's records."""
-
-    AVAILABLE = 0
-    ACQUIRED = 1
-    """Only in memory: whoever loads the state finds it available."""
-    ACKNOWLEDGED = 2
-    ARCHIVING = 3
-    """On its way to the dead-letter topic: never delivered again."""
-    ARCHIVED = 4
 
 
 class Acknowledge(IntEnum):
@@ -38,7 +27,7 @@ class StateBatch(NamedTuple):
     first: int
     last: int
     state: State
-    count: int
+    count: int  # type: ignore[assignment]  # of deliveries; hides the method of tuples
     """How often they were delivered."""
     not_before: Millis = Millis(0)
     """The wall time at which they become available; 0 for at once."""
@@ -65,7 +54,7 @@ class Acquired(NamedTuple):
 
     first: int
     last: int
-    count: int
+    count: int  # type: ignore[assignment]  # of deliveries; hides the method of tuples
 
 
 class AckBatch(NamedTuple):
@@ -90,7 +79,7 @@ class DeadLetter(NamedTuple):
 
     first: int
     last: int
-    count: int
+    count: int  # type: ignore[assignment]  # of deliveries; hides the method of tuples
     reason: Reason
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from penstock.platform.chance import Chance
 
 
 class Backoff(NamedTuple):
@@ -17,6 +20,20 @@ class Backoff(NamedTuple):
     multiplier: float = 1.0
     jitter: float = 0.0
 
+    def wait_ms(self, count: int, chance: Chance) -> int:
+        """How long records wait that came back from their `count`-th delivery."""
+        if self.initial_ms <= 0:
+            return 0
+        limit = max(self.initial_ms, self.max_ms)
+        wait = float(self.initial_ms)
+        for _ in range(count - 1):
+            wait *= self.multiplier
+            if wait >= limit or self.multiplier <= 1:
+                break
+        spread = int(min(wait, limit) * self.jitter)
+        wait_ms = int(min(wait, limit)) + (chance.between(-spread, spread) if spread else 0)
+        return max(1, min(wait_ms, limit))
+
 
 class DeliverySettings(NamedTuple):
     """Of one share group; a change is for what happens from then on."""
@@ -25,7 +42,8 @@ class DeliverySettings(NamedTuple):
     count_max: int = 5
     """Deliveries of one record before it is given up."""
     in_flight_max: int = 2_000
-    """Records between the first that is not done with and the last that went out."""
+    """Records that were read and are not done with. Records that wait for their back-off are among
+    them, those behind that are done with are not: one that waits long does not stop the others."""
     renewable: bool = True
     backoff: Backoff = Backoff()
     buries: bool = False

@@ -1,0 +1,34 @@
+"""The window as the share coordinator knew it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.coordination.delivery.effects import Held
+from penstock.coordination.delivery.states import State
+from penstock.coordination.delivery.window import Run, Window
+
+if TYPE_CHECKING:
+    from penstock.coordination.effects import Moment
+
+
+def load(held: Held, at: Moment) -> Window:
+    """What was delivered and not answered left no trace: it lies in holes between what is known
+    about, or behind all of it, and is delivered again."""
+    window = Window(held.start)
+    for first, last, state, count, not_before in sorted(held.batches):
+        first = max(first, window.end)
+        if last < first:
+            continue
+        if first > window.end:
+            window.append(Run(window.end, first - 1, State.AVAILABLE, 0))
+        run = Run(first, last, State.AVAILABLE if state is State.ACQUIRED else State(state), count)
+        if run.state is State.AVAILABLE and not_before > at.wall:
+            run.not_before = not_before
+            run.due = at.mono + not_before - at.wall
+        elif run.state is State.ARCHIVING:
+            run.is_kept = True
+            run.due = at.mono
+        window.append(run)
+    window.advance()
+    return window
