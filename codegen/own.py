@@ -1,8 +1,8 @@
 """What Penstock adds to Apache's messages: tagged fields, which whoever does not know them skips.
 
-    NotBefore    of a state batch: the wall time in milliseconds at which its records become available
-                 again. A record that was released waits out its back-off; the time has to outlive
-                 the broker that set it. Left out when it is 0, so the bytes are then Apache's.
+    NotBefore    of a state batch: the wall time in milliseconds at which its records become
+                 available again. A record that was released waits out its back-off; the time has to
+                 outlive the broker that set it. Left out when it is 0: the bytes are then Apache's.
 
 The tags are far above any of Apache's. Versions stay as they are: a broker of another make reads
 and writes the same records, and only forgets the wait.

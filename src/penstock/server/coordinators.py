@@ -1,4 +1,4 @@
-"""The coordinators of a broker: runtimes of groups and transactions over its own partitions."""
+"""The coordinators of a broker: runtimes of groups, transactions and shares over its partitions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Any
 from penstock.coordination.group.settings import GroupSettings
 from penstock.coordination.group.shard import GroupShard
 from penstock.coordination.runtime import Runtime
+from penstock.coordination.share.settings import ShareSettings
+from penstock.coordination.share.shard import ShareShard
 from penstock.coordination.txn.settings import TxnSettings
 from penstock.coordination.txn.shard import TxnShard
-from penstock.protocol.record_frames import GROUP, TRANSACTION
+from penstock.protocol.record_frames import GROUP, SHARE, TRANSACTION
+from penstock.server.dead_letters import DeadLetters
 from penstock.server.group_errands import GroupErrands
-from penstock.server.internal_topics import GROUPS_TOPIC, TRANSACTIONS_TOPIC, InternalTopics
+from penstock.server.internal_topics import (
+    GROUPS_TOPIC,
+    SHARES_TOPIC,
+    TRANSACTIONS_TOPIC,
+    InternalTopics,
+)
+from penstock.server.share_persister import SharePersister
+from penstock.server.share_pruning import SharePruning
 from penstock.server.txn_first_batches import Verifications
 from penstock.server.txn_markers import MarkerWriter
 from penstock.server.txn_questions import CoordinatorQuestions
@@ -53,12 +63,26 @@ class Coordinators:
             on_errand=self._markers.run,
             commit_ms_max=config.get_int("request.timeout.ms"),
         )
+        share_settings = ShareSettings.of(config)
+        self.shares: Runtime[ShareShard] = Runtime(
+            SHARES_TOPIC,
+            SHARE,
+            lambda index: ShareShard(index, share_settings),
+            broker.clock,
+            broker.workers,
+            config.get_int("share.coordinator.load.buffer.size"),
+            on_errand=SharePruning(broker).run,
+            commit_ms_max=config.get_int("share.coordinator.write.timeout.ms"),
+        )
+        self.persister = SharePersister(broker)
+        self.dead_letters = DeadLetters(broker)
         self.topics = InternalTopics(broker)
         self.verifications = Verifications()
         self.questions = CoordinatorQuestions(broker)
         self._by_topic: dict[str, Runtime[Any]] = {
             GROUPS_TOPIC: self.groups,
             TRANSACTIONS_TOPIC: self.transactions,
+            SHARES_TOPIC: self.shares,
         }
 
     def on_image(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -66,6 +90,7 @@ class Coordinators:
         if delta.cluster is not None:
             self._remote_markers.on_image(image)
             self.questions.on_image(image)
+            self.persister.on_image(image)
         for runtime in self._by_topic.values():
             runtime.on_image(image, delta)
 
@@ -88,5 +113,6 @@ class Coordinators:
         self._remote_markers.close()
         self.verifications.close()
         self.questions.close()
+        self.persister.close()
         for runtime in self._by_topic.values():
             runtime.close()

@@ -1,0 +1,91 @@
+"""State batches of one key: sorted, never overlapping, and changed by what leaders write.
+
+Where a new batch meets one that is held, the further one stands: more deliveries, then the later
+state, then the newer of two that say the same (only their waits differ). A write that was repeated,
+or that comes late, changes nothing. This is what Apache's coordinator makes of the same writes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from penstock.coordination.delivery.effects import StateBatch
+
+ANY = -1
+"""Stands for a beginning that is not known: nothing lies below it."""
+
+
+def merge(held: list[StateBatch], new: Iterable[StateBatch], start: int) -> None:
+    """Change the held batches by new ones, and forget what lies below `start`."""
+    for batch in new:
+        if batch.last >= start:
+            _put(held, batch)
+    _cut(held, start)
+
+
+def merged(new: Iterable[StateBatch], start: int) -> list[StateBatch]:
+    """New batches by themselves: in order, and without overlaps."""
+    held: list[StateBatch] = []
+    merge(held, new, start)
+    return held
+
+
+def _cut(held: list[StateBatch], start: int) -> None:
+    """Drop what is done with; a batch that reaches over the beginning keeps its later part."""
+    del held[: bisect_left(held, start, key=_last)]
+    if held and held[0].first < start:
+        held[0] = held[0]._replace(first=start)
+
+
+def _put(held: list[StateBatch], batch: StateBatch) -> None:
+    """Lay one batch into the row, over or under what is there."""
+    # Neighbours that only touch belong to the piece: they may say the same.
+    begin = bisect_left(held, batch.first - 1, key=_last)
+    end = bisect_right(held, batch.last + 1, key=_first)
+    if begin == end:
+        held.insert(begin, batch)
+        return
+    row = _Row()
+    at = batch.first
+    for other in held[begin:end]:
+        row.add(other, other.first, min(other.last, batch.first - 1))
+        row.add(batch, at, min(other.first - 1, batch.last))
+        common = max(other.first, batch.first), min(other.last, batch.last)
+        row.add(batch if _rank(batch) >= _rank(other) else other, *common)
+        row.add(other, max(other.first, batch.last + 1), other.last)
+        at = max(at, common[1] + 1)
+    row.add(batch, at, batch.last)
+    held[begin:end] = row.pieces
+
+
+class _Row:
+    """Pieces in order; two that touch and say the same become one."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self) -> None:
+        self.pieces: list[StateBatch] = []
+
+    def add(self, like: StateBatch, first: int, last: int) -> None:
+        """Append the offsets of a batch from `first` to `last`, if there are any."""
+        if first > last:
+            return
+        if self.pieces:
+            before = self.pieces[-1]
+            if before.last + 1 == first and before[2:] == like[2:]:
+                self.pieces[-1] = before._replace(last=last)
+                return
+        self.pieces.append(like._replace(first=first, last=last))
+
+
+def _rank(batch: StateBatch) -> tuple[int, int]:
+    return batch.count, batch.state
+
+
+def _first(batch: StateBatch) -> int:
+    return batch.first
+
+
+def _last(batch: StateBatch) -> int:
+    return batch.last
