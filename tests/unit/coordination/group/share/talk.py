@@ -1,0 +1,72 @@
+"""Both coordinators, Apache's and ours, in one conversation with the members of a share group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from penstock.protocol.generated.share_group_describe import ShareGroupDescribeRequest
+from penstock.protocol.generated.share_group_heartbeat import ShareGroupHeartbeatRequest
+from penstock.protocol.message import Message
+from tests.unit.coordination.consumer import talk
+from tests.unit.coordination.consumer.talk import Side
+
+CONFIG = {
+    **talk.CONFIG,
+    "group.share.assignment.interval.ms": "0",
+    "group.share.max.size": "4",
+    "share.coordinator.state.topic.num.partitions": "1",
+}
+
+READINESS = "ShareGroupStatePartitionMetadataKey"
+
+
+class ShareConversation(talk.Conversation):
+    """A share group on both sides."""
+
+    async def say(  # type: ignore[override]
+        self, member_id: str, epoch: int, *topics: str, settles: bool = True, **fields: Any
+    ) -> Any:
+        """One heartbeat to both; answers ours when all is equal, and nothing is begun any more.
+
+        How soon a member shall come again is each side's own affair: ours is in more of a hurry.
+        """
+        if topics:
+            fields["subscribed_topic_names"] = list(topics)
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.group_id, member_id=member_id, member_epoch=epoch, **fields
+        )
+        answers = [await side.asker.ask(request, 1) for side in self.sides]
+        intervals = [answer.heartbeat_interval_ms for answer in answers]
+        answers[1].heartbeat_interval_ms = intervals[0] if intervals[1] else 0
+        self._compare(answers)
+        if settles:
+            for side in self.sides:
+                await self._settle(side)
+        self._compare([await self._described(side) for side in self.sides])
+        answers[1].heartbeat_interval_ms = intervals[1]
+        return answers[1]
+
+    async def ask(self, version: int, make: Callable[[Side], Message]) -> Any:
+        """One request of any other kind to both."""
+        answers = [await side.asker.ask(make(side), version) for side in self.sides]
+        self._compare(answers)
+        for side in self.sides:
+            await self._settle(side)
+        return answers[1]
+
+    async def _settle(self, side: Side) -> None:
+        for _ in range(200):
+            batches = await side.records(self.group_id)
+            said = [it for batch in batches for it in batch if it[0] == READINESS]
+            if not said or said[-1][2] is None or not said[-1][2]["initializing_topics"]:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"partitions are not ready: {said[-1]}")
+
+    async def _described(self, side: Side) -> Any:
+        asked = ShareGroupDescribeRequest(
+            group_ids=[self.group_id], include_authorized_operations=True
+        )
+        return (await side.asker.ask(asked, 1)).groups
