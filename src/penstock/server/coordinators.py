@@ -22,6 +22,7 @@ from penstock.server.internal_topics import (
 )
 from penstock.server.share_persister import SharePersister
 from penstock.server.share_pruning import SharePruning
+from penstock.server.streams_topics import StreamsTopics
 from penstock.server.txn_first_batches import Verifications
 from penstock.server.txn_markers import MarkerWriter
 from penstock.server.txn_questions import CoordinatorQuestions
@@ -77,6 +78,7 @@ class Coordinators:
         self.persister = SharePersister(broker)
         self.dead_letters = DeadLetters(broker)
         self.topics = InternalTopics(broker)
+        self.streams_topics = StreamsTopics(broker)
         self.verifications = Verifications()
         self.questions = CoordinatorQuestions(broker)
         self._by_topic: dict[str, Runtime[Any]] = {
@@ -109,6 +111,7 @@ class Coordinators:
     def close(self) -> None:
         """The node stops."""
         self.topics.close()
+        self.streams_topics.close()
         self._markers.close()
         self._remote_markers.close()
         self.verifications.close()

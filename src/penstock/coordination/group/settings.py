@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.coordination.group.share.settings import ShareGroupSettings
+from penstock.coordination.group.streams.settings import StreamsSettings
 
 if TYPE_CHECKING:
     from penstock.model.config.node import NodeConfig
@@ -32,6 +33,7 @@ class GroupSettings(NamedTuple):
     consumer_regex_refresh_ms: int
     consumer_assignment_interval_ms: int = 0
     share: ShareGroupSettings = ShareGroupSettings()
+    streams: StreamsSettings = StreamsSettings()
     node: NodeConfig | None = None
     """What groups' own configuration falls back to; without it they have none."""
 
@@ -55,5 +57,6 @@ class GroupSettings(NamedTuple):
             consumer_regex_refresh_ms=number("group.consumer.regex.refresh.interval.ms"),
             consumer_assignment_interval_ms=number("group.consumer.assignment.interval.ms"),
             share=ShareGroupSettings.of(config),
+            streams=StreamsSettings.of(config),
             node=config,
         )

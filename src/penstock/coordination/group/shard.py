@@ -27,7 +27,7 @@ Replay = Callable[["GroupShard", int, Any, Any, int], None]
 OnTimer = Callable[["GroupShard", Any, "Moment", "Effects"], None]
 """(shard, the rest of the timer's key, moment, effects)"""
 
-_REPLAYERS = ("offsets", "classic", "consumer", "share")
+_REPLAYERS = ("offsets", "classic", "consumer", "share", "streams")
 """Folders whose `replay` module has a table REPLAY: type of record to function.
 
 Their `timers` module has a table TIMERS: first part of a timer's key to function; all timers of a
@@ -42,6 +42,7 @@ class GroupShard:
         from penstock.coordination.group.consumer.surroundings import Surroundings
         from penstock.coordination.group.offsets.table import OffsetTable
         from penstock.coordination.group.share.surroundings import ShareSurroundings
+        from penstock.coordination.group.streams.settings import StreamsSurroundings
 
         self.index = index
         self.settings = settings
@@ -50,6 +51,7 @@ class GroupShard:
         self.offsets = OffsetTable()
         self.consumers = Surroundings(settings)
         self.shares = ShareSurroundings(settings)
+        self.streams = StreamsSurroundings(settings.streams, settings.node)
         self.image: MetadataImage | None = None
         """The newest one; None only before the node has any."""
         self._replay: dict[int, Replay] = {}
@@ -92,8 +94,10 @@ class GroupShard:
         from penstock.coordination.group.consumer.timers import on_image
         from penstock.coordination.group.offsets.timers import on_image as forget_deleted
         from penstock.coordination.group.share.timers import on_image as on_share_image
+        from penstock.coordination.group.streams.timers import on_image as on_streams_image
 
         self.image = image
         on_image(self, image, delta, at, out)
         on_share_image(self, image, delta, at, out)
+        on_streams_image(self, image, delta, at, out)
         forget_deleted(self, image, delta, at, out)

@@ -8,6 +8,7 @@ from penstock.coordination.group.classic.creating import GROUPS_MAX
 from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.offsets.committed import NO_EXPIRY
 from penstock.coordination.group.offsets.record import OffsetRecord
+from penstock.coordination.group.streams.group import StreamsGroup
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import ZERO_UUID
 from penstock.protocol.generated.group_records import OffsetCommitKey, OffsetCommitValue
@@ -151,7 +152,7 @@ def _check(shard: GroupShard, commit: Commit, at: Moment, out: Effects) -> Error
         at,
         out,
     )
-    if not error and isinstance(group, ConsumerGroup):
+    if not error and isinstance(group, ConsumerGroup | StreamsGroup):
         wanted = ((it.topic, it.asked.partition_index) for it in commit.entries)
         topics = shard.consumers.image.topics
         error = group.check_partitions(commit.member_id, commit.generation, wanted, topics)
