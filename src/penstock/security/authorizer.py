@@ -8,7 +8,9 @@ forbidden since.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from penstock.metadata.acls import AclsImage
 from penstock.model.resources import WILDCARD
@@ -45,8 +47,8 @@ class Authorizer:
         self._ready = False
         self.loaded: Callable[[], bool] = lambda: True
         """Whether the log has been read; asked until it says so. Set by who assembles the node."""
-        self.edition = 0
-        """Rises with each change: who remembers answers knows that they are old."""
+        self._known: WeakValueDictionary[int, set[str]] = WeakValueDictionary()
+        self._numbers = count()
 
     @property
     def ready(self) -> bool:
@@ -70,7 +72,15 @@ class Authorizer:
         self._image = acls
         self._answers.clear()
         self._some_answers.clear()
-        self.edition += 1
+        for known in self._known.values():
+            known.clear()
+
+    def memory(self) -> set[str]:
+        """An empty set, for who asks with each batch to remember allowed names in: it is empty
+        again whenever an entry has changed."""
+        known: set[str] = set()
+        self._known[next(self._numbers)] = known
+        return known
 
     def allows(
         self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str

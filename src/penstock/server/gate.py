@@ -50,14 +50,13 @@ class Gate:
 
     __slots__ = (
         "_authorizer",
-        "_edition",
         "_host",
-        "_readable",
-        "_writable",
         "expires_at",
         "login",
         "on_entry",
         "principal",
+        "readable",
+        "writable",
     )
 
     def __init__(
@@ -76,9 +75,10 @@ class Gate:
         """Told when they are in."""
         self._host = host
         self._authorizer = authorizer
-        self._readable: set[str] = set()
-        self._writable: set[str] = set()
-        self._edition = -1
+        known = set[str] if authorizer is None else authorizer.memory
+        self.writable: set[str] = known()
+        """Topics of which it is known that they may be written; `may_write` knows of the others."""
+        self.readable: set[str] = known()
 
     def let_in(self, principal: Principal, until: float = math.inf) -> None:
         """They are who they say, until the loop's clock shows `until`."""
@@ -103,34 +103,21 @@ class Gate:
     def may_write(self, topic: str) -> bool:
         """Whether a topic, of those that there are, may be written: remembered, for this is asked
         with each batch."""
-        authorizer = self._authorizer
-        if authorizer is None:
-            return True
-        if authorizer.edition == self._edition and topic in self._writable:
-            return True
-        return self._look(authorizer, Operation.WRITE, topic, self._writable)
+        return topic in self.writable or self._look(Operation.WRITE, topic, self.writable)
 
     def may_read(self, topic: str) -> bool:
         """The same of reading it, which is asked with each partition of each fetch."""
-        authorizer = self._authorizer
-        if authorizer is None:
-            return True
-        if authorizer.edition == self._edition and topic in self._readable:
-            return True
-        return self._look(authorizer, Operation.READ, topic, self._readable)
+        return topic in self.readable or self._look(Operation.READ, topic, self.readable)
 
-    def _look(
-        self, authorizer: Authorizer, operation: Operation, topic: str, known: set[str]
-    ) -> bool:
-        if authorizer.edition != self._edition:
-            self._forget()
-            self._edition = authorizer.edition
-        who, host = self.principal, self._host
-        allowed = authorizer.allows(who, host, operation, ResourceType.TOPIC, topic)
+    def _look(self, operation: Operation, topic: str, known: set[str]) -> bool:
+        authorizer, kind = self._authorizer, ResourceType.TOPIC
+        allowed = authorizer is None or authorizer.allows(
+            self.principal, self._host, operation, kind, topic
+        )
         if allowed:
             known.add(topic)
         return allowed
 
     def _forget(self) -> None:
-        self._readable.clear()
-        self._writable.clear()
+        self.readable.clear()
+        self.writable.clear()

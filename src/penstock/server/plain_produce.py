@@ -94,11 +94,13 @@ def serve_plain(
     if not batches:
         return None
     gate = connection.gate
-    # Compared here and not asked: it is all that proof costs a batch.
-    if gate is not None and (
-        connection.last_active >= gate.expires_at or not gate.may_write(batches[0][0].topic)
-    ):
-        return None
+    if gate is not None:
+        # Compared here and not asked: it is all that proof and rights cost a batch.
+        name = batches[0][0].topic
+        if connection.last_active >= gate.expires_at or (
+            name not in gate.writable and not gate.may_write(name)
+        ):
+            return None
     now = broker.clock.now()
     count = len(batches)
     size = _ANSWER_REST + topic_end - topic_at + count * _ANSWER.size
