@@ -194,19 +194,23 @@ def _json_of(message: Any) -> bytes:
         "offset": message.offset(),
         "timestamp": timestamp if kind else None,
     }
-    for name, data in (("key", message.key()), ("value", message.value())):
-        text = _text_of(data)
-        if data is not None and text is None:
-            fields[f"{name}_base64"] = base64.b64encode(data).decode()
-        else:
-            fields[name] = text
+    fields |= field_json("key", message.key()) | field_json("value", message.value())
     headers = message.headers()
     if headers:
-        fields["headers"] = [[name, _header_json(data)] for name, data in headers]
+        fields["headers"] = [[name, header_json(data)] for name, data in headers]
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
-def _header_json(data: bytes | None) -> object:
+def field_json(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Bytes as a field of this name; of the name with `_base64` if they are not text."""
+    text = _text_of(data)
+    if data is not None and text is None:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+    return {name: text}
+
+
+def header_json(data: bytes | None) -> object:
+    """The value of a header, where there is no name to tell that it is not text."""
     text = _text_of(data)
     if data is not None and text is None:
         return {"base64": base64.b64encode(data).decode()}

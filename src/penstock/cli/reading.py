@@ -33,14 +33,17 @@ class Span(NamedTuple):
 class Reader:
     """Reads assigned partitions of one topic, without a group."""
 
-    def __init__(self, bootstrap: str, words: Sequence[str] | None, wait: float) -> None:
+    def __init__(
+        self, bootstrap: str, words: Sequence[str] | None, wait: float, group: str = "penstock-cli"
+    ) -> None:
+        """The client wants a `group`; nothing joins it, and nothing is committed by itself."""
         self._wait = wait
         self._spans: dict[int, Span] = {}
         self._consumer = client.consumer(
             bootstrap,
             words,
             {
-                "group.id": "penstock-cli",  # the client wants one; nothing joins or commits
+                "group.id": group,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
@@ -85,6 +88,30 @@ class Reader:
             [TopicPartition(topic, number, span.seek) for number, span in self._spans.items()]
         )
 
+    def seek_offsets(self, topic: str, starts: Mapping[int, int]) -> None:
+        """Begin in some partitions at these offsets, or at what is left of them."""
+        try:
+            for number, start in starts.items():
+                place = TopicPartition(topic, number)
+                low, high = self._consumer.get_watermark_offsets(place, self._wait)
+                if max(low, start) < high:
+                    self._spans[number] = Span(max(low, start), high, max(low, start))
+        except KafkaException as refusal:
+            raise client.failure_of(refusal, f"topic {topic} cannot be read") from None
+        self._consumer.assign(
+            [TopicPartition(topic, number, span.seek) for number, span in self._spans.items()]
+        )
+
+    @property
+    def membership(self) -> Any:
+        """What a transaction wants to know of the group that its offsets are for."""
+        return self._consumer.consumer_group_metadata()
+
+    @property
+    def spans(self) -> Mapping[int, Span]:
+        """What is to be read, by partition; those with nothing to read are left out."""
+        return self._spans
+
     def _partitions(self, topic: str, wanted: Sequence[int] | None) -> list[int]:
         found = self._consumer.list_topics(topic, timeout=self._wait).topics[topic]
         if found.error is not None:
@@ -115,7 +142,7 @@ class Reader:
         ) as progress:
             if left == 0:
                 return
-            for messages in self._batches():
+            for messages in self.batches():
                 taken = messages[:left]
                 out.write(b"".join([line_of(message, form, separator) for message in taken]))
                 out.flush()  # a reader at the other end of a pipe sees records as they come
@@ -132,7 +159,7 @@ class Reader:
             total += span.end - span.start
         return total if count_max is None else min(total, count_max)
 
-    def _batches(self) -> Iterator[list[Any]]:
+    def batches(self) -> Iterator[list[Any]]:
         """What arrives, in batches, until every span is read to its end."""
         open_spans = dict(self._spans)
         heard = time.monotonic()

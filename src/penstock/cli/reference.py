@@ -59,6 +59,8 @@ penstock consume orders -f json | penstock produce copy -f json
 penstock group lag billing --watch                # how far behind, in records and in time
 penstock group reset billing -t orders --by-duration 2h --dry-run
 penstock share describe workers                   # members, lag, what is set for it
+penstock dlq list                                 # dead letters, by topic, group and reason
+penstock dlq redrive dlq.orders --reason rejected --since 2h --dry-run
 penstock txn list --state ongoing --longer-than 5m
 penstock pipeline init orders.yml                 # a pipeline file to begin with
 penstock pipeline run orders.yml --once           # what is there now, then end

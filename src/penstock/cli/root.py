@@ -31,6 +31,7 @@ COMMANDS = {
     "consume": ("penstock.cli.consume", "consume", "Read records, to standard output."),
     "group": ("penstock.cli.group", "group", "List, describe, measure, reset and delete groups."),
     "share": ("penstock.cli.share", "share", "List, describe and reset share groups."),
+    "dlq": ("penstock.cli.dlq", "dlq", "List, show, redrive and purge dead letters."),
     "txn": ("penstock.cli.txn", "txn", "List, describe, find and abort transactions."),
     "pipeline": (
         "penstock.cli.pipeline",

@@ -26,6 +26,7 @@ Commands:
   consume   Read records, to standard output.
   group     List, describe, measure, reset and delete groups.
   share     List, describe and reset share groups.
+  dlq       List, show, redrive and purge dead letters.
   txn       List, describe, find and abort transactions.
   pipeline  Run, watch and mend data pipelines on Spark.
   config    Describe, set, unset and validate configuration.
@@ -679,6 +680,179 @@ Options:
   --to-time TIME                  To the first record since, such as
                                   2026-11-15T09:30.
   --by-duration SPAN              To that long ago, such as 2h or PT1H30M.
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "dlq": """\
+Usage: penstock dlq [OPTIONS] COMMAND [ARGS]...
+
+  List, show, redrive and purge dead letters.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  list     Count dead letters by topic, group, source and reason.
+  show     Show dead letters: whose they were, where they came from, what...
+  redrive  Send dead letters back to the topics that they came from, each...
+  purge    Delete dead letters.
+""",
+    "dlq list": """\
+Usage: penstock dlq list [OPTIONS] [TOPIC]
+
+  Count dead letters by topic, group, source and reason.
+
+  Dead-letter topics are those that have errors.deadletterqueue.group.enable
+  set, and those that are named dlq.SOMETHING or SOMETHING.dlq. WAITING are
+  those that were not sent back yet. Where there are very many letters, the
+  newest are counted.
+
+Arguments:
+  TOPIC <str>  Only this topic, or names such as 'dlq.shop*'.
+
+Options:
+  --since TIME                    Given up since, such as 2h or
+                                  2026-11-15T09:30.
+  --until TIME                    Given up before that time.
+  --reason REGEX                  Found in the reason or the message.
+  --key TEXT                      With exactly this key.
+  --source TOPIC                  That came from this topic.
+  -g, --group GROUP               Given up by this group.
+  --read N                        Read at most so many letters of a topic.
+                                  [default: 100000; x>=1]
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "dlq show": """\
+Usage: penstock dlq show [OPTIONS] {TOPIC}
+
+  Show dead letters: whose they were, where they came from, what went wrong.
+
+  The table has a line for each; -o json has their values and headers too.
+
+Arguments:
+  TOPIC <str>  The dead-letter topic.  [required]
+
+Options:
+  --since TIME                    Given up since, such as 2h or
+                                  2026-11-15T09:30.
+  --until TIME                    Given up before that time.
+  --reason REGEX                  Found in the reason or the message.
+  --key TEXT                      With exactly this key.
+  --source TOPIC                  That came from this topic.
+  -g, --group GROUP               Given up by this group.
+  --at P:OFFSET                   This one letter; repeatable.
+  -n, --limit N                   At most so many.  [default: 100; x>=1]
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "dlq redrive": """\
+Usage: penstock dlq redrive [OPTIONS] {TOPIC}
+
+  Send dead letters back to the topics that they came from, each of them once.
+
+  A record goes back with its key, its value and its own headers, to the
+  partition that it was in; penstock-redrive-count says how often. What was
+  sent is remembered in the group penstock.dlq.TOPIC:redrive, in the same
+  transaction: letters that were left out wait for another time, and those
+  that were sent are not sent again, also if this command is killed halfway.
+  Letters of one and the same record bring it back once, unless --at names
+  them. All groups that read the topic see it.
+
+Arguments:
+  TOPIC <str>  The dead-letter topic.  [required]
+
+Options:
+  --since TIME                    Given up since, such as 2h or
+                                  2026-11-15T09:30.
+  --until TIME                    Given up before that time.
+  --reason REGEX                  Found in the reason or the message.
+  --key TEXT                      With exactly this key.
+  --source TOPIC                  That came from this topic.
+  -g, --group GROUP               Given up by this group.
+  --at P:OFFSET                   This one letter; repeatable.
+  --to TOPIC                      Where all of them go.  [default: (the topic
+                                  that each came from)]
+  -n, --limit N                   At most so many; 0 is all.  [default: 0;
+                                  x>=0]
+  --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "dlq purge": """\
+Usage: penstock dlq purge [OPTIONS] {TOPIC}
+
+  Delete dead letters. There is no way back.
+
+  A log loses records from its beginning only. So a choice that would leave a
+  letter before one that goes is refused; --until and --sent seldom are.
+
+Arguments:
+  TOPIC <str>  The dead-letter topic.  [required]
+
+Options:
+  --since TIME                    Given up since, such as 2h or
+                                  2026-11-15T09:30.
+  --until TIME                    Given up before that time.
+  --reason REGEX                  Found in the reason or the message.
+  --key TEXT                      With exactly this key.
+  --source TOPIC                  That came from this topic.
+  -g, --group GROUP               Given up by this group.
+  --sent                          Only letters that were sent back.
+  -y, --yes                       Do not ask.
   --dry-run                       Check, and change nothing.
   -o, --output <table|json|yaml>  How to print the answer.  [default: table]
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
