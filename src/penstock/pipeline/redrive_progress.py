@@ -2,15 +2,25 @@
 
 Kept as a group's offset and the metadata beside it: the offset is the first letter that waits, the
 metadata lists the letters behind it that were sent, as `start-end` in base 36, ends exclusive.
+Where that gets too long it is `~` and, in base64, a compressed row of bits, each for a letter from
+the offset on: one reason of three, picked out of twenty thousand letters, still fits.
 """
 
 from __future__ import annotations
 
+import base64
+import zlib
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-METADATA_MAX = 4096
-"""What brokers keep beside an offset (offset.metadata.max.bytes)."""
+METADATA_MAX = 4095
+"""What brokers keep beside an offset (offset.metadata.max.bytes), less the zero that librdkafka
+sends along at the end."""
+
+PACKED = "~"
+LETTERS_SPAN_MAX = 8 * 1024 * 1024
+"""How many letters a row of bits may span: a compressed row could claim any length."""
 
 
 class TooManyGaps(Exception):
@@ -30,15 +40,20 @@ class Progress:
 
     @staticmethod
     def of(offset: int, metadata: str | None) -> Progress:
-        """What a group has committed; the beginning, if it has nothing."""
+        """What a group has committed; the beginning, if it has nothing. ValueError if the metadata
+        is not ours."""
         if offset < 0:
             return Progress()
-        ranges = [each.split("-") for each in (metadata or "").split(",") if each]
+        text = (metadata or "").rstrip("\0")
+        if text.startswith(PACKED):
+            return Progress(offset, _unpacked(offset, text[len(PACKED) :]))
+        ranges = [each.split("-") for each in text.split(",") if each]
         return Progress(offset, [(int(start, 36), int(end, 36)) for start, end in ranges])
 
     def was_sent(self, offset: int) -> bool:
         """Whether this letter went out before."""
-        return any(start <= offset < end for start, end in self.sent)
+        at = bisect_right(self.sent, offset, key=lambda one: one[0])
+        return at > 0 and offset < self.sent[at - 1][1]
 
     def leave(self, offset: int) -> None:
         """This letter is to wait."""
@@ -59,8 +74,40 @@ class Progress:
         self.start, self.sent = start, sent
         metadata = ",".join(f"{_base36(one)}-{_base36(end)}" for one, end in self.sent)
         if len(metadata) > METADATA_MAX:
+            metadata = _packed(start, sent)
+        if len(metadata) > METADATA_MAX:
             raise TooManyGaps
         return start, metadata
+
+
+def _packed(start: int, sent: list[tuple[int, int]]) -> str:
+    if sent[-1][1] - start > LETTERS_SPAN_MAX:
+        raise TooManyGaps
+    row = bytearray(sent[-1][1] - start)
+    for one, end in sent:
+        row[one - start : end - start] = b"\1" * (end - one)
+    # As digits of a number, eight letters make a byte.
+    number = int(row.translate(_AS_DIGITS)[::-1], 2)
+    bits = number.to_bytes((len(row) + 7) // 8, "little")
+    return PACKED + base64.b64encode(zlib.compress(bits, 9)).decode()
+
+
+def _unpacked(start: int, text: str) -> list[tuple[int, int]]:
+    try:
+        unpacker = zlib.decompressobj()
+        bits = unpacker.decompress(base64.b64decode(text, validate=True), LETTERS_SPAN_MAX // 8)
+    except zlib.error as wrong:
+        raise ValueError(f"metadata that is not a row of bits: {wrong}") from None
+    sent: list[tuple[int, int]] = []
+    for at, digit in enumerate(f"{int.from_bytes(bits, 'little'):b}"[::-1], start):
+        if digit == "1" and sent and sent[-1][1] == at:
+            sent[-1] = sent[-1][0], at + 1
+        elif digit == "1":
+            sent.append((at, at + 1))
+    return sent
+
+
+_AS_DIGITS = bytes.maketrans(b"\0\1", b"01")
 
 
 def _base36(number: int) -> str:
