@@ -59,7 +59,8 @@ def carry_out(
     shard: GroupShard, group: StreamsGroup, change: Change, at: Moment, out: Effects
 ) -> Changed | Refusal:
     """Write down what changes, and answer what becomes of the member in the end."""
-    new, statuses = change.new, list[Status]()
+    new = change.new
+    statuses: list[Status] = []
     bumps = new != change.old
     if bumps:
         write_member(out, group.group_id, new)
