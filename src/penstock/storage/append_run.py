@@ -61,8 +61,8 @@ def _check_run(
     """The heads of the batches from `start` on that can be written together, where they end, and
     what is wrong with the batch behind them, if that is why they end there.
 
-    The first one is taken as it is: if it needs a new segment, or is a transaction's marker, it is
-    written alone.
+    The first one is taken as it is: if it needs a new segment, or is a control batch, it is written
+    alone.
     """
     segment, size_max = log.active, log.config.segment_bytes
     base, roll_at = segment.base, segment.roll_at
@@ -73,7 +73,7 @@ def _check_run(
     at = start
     while at + HEAD_SIZE <= size:
         head: Fields = HEAD.unpack_from(view, at)
-        offset, length, epoch, magic, crc, attributes, delta, _, timestamp, producer, _, _, _ = head
+        offset, length, epoch, magic, crc, attributes, delta, _, timestamp, _, _, _, _ = head
         if length < LENGTH_MIN or magic != MAGIC or delta < 0:
             return heads, at, f"no batch at byte {at} of {size}"
         after = at + length + PREFIX_SIZE
@@ -88,7 +88,7 @@ def _check_run(
             after > room
             or timestamp > roll_at
             or last - base > RELATIVE_OFFSET_MAX
-            or (attributes & CONTROL and producer >= 0)
+            or attributes & CONTROL
         ):
             return (heads, at, None) if heads else ([head], after, None)
         heads.append(head)

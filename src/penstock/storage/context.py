@@ -24,6 +24,7 @@ class LogContext:
         "chance",
         "disk",
         "indexes",
+        "on_delay",
         "on_fault",
         "on_roll",
         "on_truncate",
@@ -51,6 +52,8 @@ class LogContext:
         durably, or a restart would trust what is written in the place of what was cut."""
         self.on_fault: Callable[[Log, OSError], None] = _ignore
         """Called when the disk failed under a log, before the error is raised."""
+        self.on_delay: Callable[[Log], None] = _ignore
+        """Called when a delayed record is due earlier than all others of its log."""
 
 
 def _ignore(*_: object) -> None:

@@ -18,6 +18,14 @@ from penstock.storage.aborted import note_ahead, take_back, truncate_index
 from penstock.storage.append_run import EPOCH_MAX, append_batches
 from penstock.storage.append_run import CorruptBatch as CorruptBatch
 from penstock.storage.context import LogContext
+from penstock.storage.delay_index import DelayIndex
+from penstock.storage.delay_snapshots import (
+    begin_delays,
+    cut_delays,
+    forget_delays,
+    note_delays,
+    save_delays,
+)
 from penstock.storage.epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_slice import LogSlice, cut_slice
@@ -52,6 +60,7 @@ class Log:
         "active",
         "config",
         "context",
+        "delays",
         "directory",
         "end",
         "epochs",
@@ -105,6 +114,8 @@ class Log:
         self.last_flush = 0
         """When `sync` last finished, for flush.ms; set by whoever drives it."""
         self.producers = Producers()
+        self.delays: DelayIndex | None = None
+        """Which records wait for their time, if the log ever had one that did."""
         self.unsynced = Unsynced(names=not names_synced, settled_end=end if names_synced else -1)
         self.epochs = LeaderEpochs(self._epochs_changed, epochs_text)
         self.has_aborted = False
@@ -159,8 +170,11 @@ class Log:
             segment = self._segment_for(base_offset, last, len(view), timestamp, now)
         index_size = -1
         try:
-            if attributes & CONTROL and producer_id >= 0:
-                index_size = note_ahead(self, segment, view)
+            if attributes & CONTROL:
+                if producer_id >= 0:
+                    index_size = note_ahead(self, segment, view)
+                elif self.delays is None:
+                    begin_delays(self, base_offset, view)
             position = segment.append(view, last, timestamp, config)
         except OSError as error:
             self.context.on_fault(self, error)
@@ -177,6 +191,18 @@ class Log:
                 self.producers.replay(view, 0, read_head(view))
             else:
                 self.producers.update(head, base_offset, timestamp)
+        if self.delays is not None:
+            note_delays(self, [(base_offset, *head[1:])], view)
+
+    def append_together(self, view: memoryview, heads: list[Fields], now: int) -> None:
+        """Batches that count only together, the first of them about delayed records: in one
+        segment, with one write. OSError as in `append_run`."""
+        base, last = heads[0][0], heads[-1]
+        timestamp = max(head[8] for head in heads)
+        self._segment_for(base, last[0] + last[6], len(view), timestamp, now)
+        if self.delays is None:
+            begin_delays(self, base, view)
+        self.append_run(view, heads)
 
     def append_run(self, view: memoryview, heads: list[Fields]) -> None:
         """Batches one behind the other, checked and with room in the active segment: one write.
@@ -199,6 +225,8 @@ class Log:
         self._tail_offset = base_offset
         self._tail_position = position
         self.end = base_offset + delta + 1
+        if self.delays is not None:
+            note_delays(self, heads, view)
 
     def append_batches(
         self, data: bytes | bytearray | memoryview, now: int, epoch_max: int = EPOCH_MAX
@@ -244,6 +272,7 @@ class Log:
         sealed = self.active
         try:
             write_snapshot(self, base)
+            save_delays(self, base, sealed=sealed.size)
             sealed.seal()
             segment = Segment.create(self.context.disk, self.directory, base, now)
         except OSError as error:
@@ -392,6 +421,7 @@ class Log:
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_from_end(offset)
         reload_producers(self, now)
+        cut_delays(self)
 
     def truncate_all(self, start_offset: int, now: int = 0) -> None:
         """Forget everything and begin anew at `start_offset`."""
@@ -405,6 +435,7 @@ class Log:
         self.high_watermark = start_offset
         self.epochs.clear()
         self.producers.clear()
+        forget_delays(self)
 
     def _lower_points(self, offset: int) -> None:
         """Nothing at or above `offset` counts as durable any more, on disk neither."""
@@ -425,6 +456,8 @@ class Log:
         if offset > self.start:
             self.start = offset
             self.epochs.truncate_from_start(offset)
+            if self.delays is not None:
+                self.delays.drop_below(offset)
 
     def drop_segments(self, count: int, now: int) -> None:
         """Delete the oldest `count` segments; if that would be all, a new one begins at the end."""

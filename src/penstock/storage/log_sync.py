@@ -15,6 +15,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from penstock.storage import names
+from penstock.storage.delay_snapshots import save_delays
 from penstock.storage.epochs import FILE_NAME as EPOCHS_FILE
 from penstock.storage.producer_reload import snapshot_offsets, write_snapshot
 from penstock.storage.segment import Segment, base_of
@@ -95,7 +96,9 @@ def _sync_names(log: Log, active: Segment) -> None:
     unsynced = log.unsynced
     unsynced.names = False  # before the syncs: a roll in between must be seen next time
     disk, directory = log.context.disk, log.directory
+    delays = log.delays
     for name in (
+        *(names.stem(each) + names.DELAYED for each in (list(delays.snapshots) if delays else ())),
         names.stem(active.base) + names.SNAPSHOT,
         names.stem(max(unsynced.settled_end, 0)) + names.SNAPSHOT,
         names.PARTITION_METADATA,
@@ -139,6 +142,7 @@ def settle(log: Log) -> None:
     if log.end > log.unsynced.settled_end:
         if len(log.producers) or snapshot_offsets(log):
             write_snapshot(log, log.end)
+        save_delays(log, log.end)
         log.unsynced.settled_end = log.end
         log.unsynced.names = True
     log.active.seal()

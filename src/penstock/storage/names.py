@@ -9,6 +9,7 @@ INDEX = ".index"
 TIME_INDEX = ".timeindex"
 TXN_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
+DELAYED = ".delayed"  # Penstock's own, which Kafka leaves alone
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"

@@ -16,6 +16,7 @@ from bisect import bisect_left
 from penstock.model.ids import TopicPartition
 from penstock.storage import names
 from penstock.storage.context import LogContext
+from penstock.storage.delay_snapshots import reload_delays
 from penstock.storage.epochs import FILE_NAME as EPOCHS_FILE
 from penstock.storage.epochs import CorruptEpochs, parse_epochs
 from penstock.storage.log import Log
@@ -93,6 +94,10 @@ def load_log(
             reload_producers(log, now, trust_absence=True)
     elif snapshots or any(scan.has_producers for scan in scans):
         reload_producers(log, now, snapshot_max=max(first_scanned, log.start))
+    if any(name.endswith(names.DELAYED) for name in files):
+        reload_delays(log, snapshot_max=None if clean else max(first_scanned, log.start))
+    elif any(scan.has_controls for scan in scans):
+        reload_delays(log)
     for segment in log.segments:
         segment.file.release()
     return log

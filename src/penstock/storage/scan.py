@@ -11,6 +11,7 @@ import zlib
 from penstock.platform.disk import File
 from penstock.records.batch import (
     ATTRIBUTES_OFFSET,
+    CONTROL,
     CRC_OFFSET,
     HEAD,
     HEAD_SIZE,
@@ -38,6 +39,7 @@ class Scan:
     __slots__ = (
         "end",
         "epochs",
+        "has_controls",
         "has_producers",
         "index",
         "last_entry",
@@ -58,6 +60,8 @@ class Scan:
         self.epochs: list[tuple[int, int]] = []
         """(leader epoch, base offset) of each batch that begins a new epoch."""
         self.has_producers = False
+        self.has_controls = False
+        """Whether there are control batches of no producer."""
         self.why = ""
         """What is wrong with the byte at `size`, if the file goes on there."""
 
@@ -89,8 +93,8 @@ def _scan_piece(scan: Scan, piece: memoryview, base: int, interval: int, path: s
     end, epoch = scan.end, scan.epochs[-1][0] if scan.epochs else -1
     unpack, checksum = HEAD.unpack_from, crc32c
     while at + HEAD_SIZE <= size:
-        (offset, length, leader, magic, crc, _, delta, _, timestamp, producer, _, _, _) = unpack(
-            piece, at
+        (offset, length, leader, magic, crc, attributes, delta, _, timestamp, producer, _, _, _) = (
+            unpack(piece, at)
         )
         after = at + length + PREFIX_SIZE
         if magic != MAGIC or length < LENGTH_MIN:
@@ -116,6 +120,8 @@ def _scan_piece(scan: Scan, piece: memoryview, base: int, interval: int, path: s
             epoch = leader
         if producer >= 0:
             scan.has_producers = True
+        elif attributes & CONTROL:
+            scan.has_controls = True
         end = last + 1
         at = after
     scan.end = end
