@@ -88,10 +88,9 @@ class Letter:
 
     @property
     def reason(self) -> str:
-        """What went wrong, in a word or whatever its writer had to say."""
-        return (
-            self.told.get(names.REASON) or _KAFKA_REASONS.get(self.message) or self.message
-        ) or UNKNOWN
+        """What went wrong, in a word; that which a message begins with, if nobody wrote one."""
+        word = self.told.get(names.REASON) or _KAFKA_REASONS.get(self.message)
+        return word or self.message.partition(":")[0].strip() or UNKNOWN
 
     @property
     def message(self) -> str:
@@ -113,8 +112,10 @@ class Letter:
     @property
     def time_ms(self) -> int:
         """When the record was given up."""
-        time = self.told.get(names.TIME, "")
-        return int(time) if _is_number(time) else self.timestamp
+        for name in (names.TIME, f"{names.KAFKA_PREFIX}timestamp"):
+            if _is_number(text := self.told.get(name, "")):
+                return int(text)
+        return self.timestamp
 
     @property
     def is_copy(self) -> bool:
