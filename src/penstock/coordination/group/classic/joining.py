@@ -16,6 +16,7 @@ from penstock.coordination.group.classic.static import rejoin_static
 from penstock.coordination.group.consumer.group import ConsumerGroup
 from penstock.coordination.group.migration.downgrading import replace_empty
 from penstock.coordination.group.migration.speaking import join as join_consumers
+from penstock.coordination.group.streams.group import StreamsGroup
 from penstock.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ def join(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket, asked: Joi
         _join_unknown(shard, at, out, ticket, asked)
     elif isinstance(group, ClassicGroup):
         join_group(shard, group, at, out, ticket, asked)
-    elif not isinstance(group, ConsumerGroup):
-        out.reply(ticket, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-    elif group.members:
+    elif isinstance(group, ConsumerGroup) and group.members:
         join_consumers(shard, group, at, out, ticket, asked)
+    elif not group.is_empty or not isinstance(group, ConsumerGroup | StreamsGroup):
+        out.reply(ticket, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif asked.member_id:
         out.reply(ticket, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, asked.member_id))
     else:

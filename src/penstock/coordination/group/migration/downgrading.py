@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.coordination.effects import Effects, Moment
     from penstock.coordination.group.consumer.group import ConsumerGroup
     from penstock.coordination.group.consumer.member import Member
+    from penstock.coordination.group.group import Group
     from penstock.coordination.group.shard import GroupShard
     from penstock.model.errors import ErrorCode
 
@@ -34,9 +35,9 @@ DOWNGRADED = "consumer-downgraded"
 
 
 def replace_empty(
-    shard: GroupShard, group: ConsumerGroup, out: Effects, join_anew: Callable[[], None]
+    shard: GroupShard, group: Group, out: Effects, join_anew: Callable[[], None]
 ) -> None:
-    """An empty consumer group gives way to the classic one that `join_anew` makes."""
+    """An empty group of another kind gives way to the classic one that `join_anew` makes."""
     group_id = group.group_id
     group.delete(out)
     del shard.groups[group_id]
