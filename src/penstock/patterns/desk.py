@@ -24,13 +24,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from penstock.model.dead_letters import EXPIRED, FAILED, REJECTED
 from penstock.patterns.backoff import Backoff
 from penstock.patterns.message import Message
 from penstock.patterns.notes import Notes
 from penstock.patterns.tenure import Bury, Errand, Job, Mark, Park, Place, State, Tenure
 
 BUSY_SECONDS = 0.05
-EXPIRED = "its time to live was over before it was handled"
+CRASHED = "crashed"
+"""Among the reasons of dead letters, the one that only workers have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Busy(NamedTuple):
 class Failed(NamedTuple):
     """The handler raised."""
 
-    reason: str
+    told: str
     final: bool = False
     """It said itself that another try is of no use."""
 
@@ -72,7 +74,7 @@ class Stuck(NamedTuple):
     """A message that can neither be handled nor be put aside: the worker has to stop."""
 
     message: Message
-    reason: str
+    told: str
 
 
 class Desk:
@@ -164,7 +166,7 @@ class Desk:
             times = begun.get(job.offset, 0)
             if times >= self.rules.crashes_max:
                 job.message = replace(job.message, attempt=max(times, job.message.attempt))
-                self._give_up(job, f"the process ended {times} times while it was handled alone")
+                self._give_up(job, CRASHED, f"{times} processes ended while it was handled alone")
                 continue
             begun[job.offset] = times + 1
             self._on_trial = job
@@ -191,8 +193,11 @@ class Desk:
 
     def _failed(self, job: Job, failure: Failed, now: float, chance: float) -> None:
         backoff, tried = self.rules.backoff, job.message.attempt
-        if failure.final or backoff is None or tried >= backoff.tries:
-            self._give_up(job, failure.reason)
+        if failure.final:
+            self._give_up(job, REJECTED, failure.told)
+            return
+        if backoff is None or tried >= backoff.tries:
+            self._give_up(job, FAILED, failure.told)
             return
         wait = backoff.wait(tried, chance)
         if wait > self.rules.hold_max:
@@ -202,12 +207,12 @@ class Desk:
         # Counted here, so that whoever sees the job next, here or in a topic, knows its number.
         job.message = replace(job.message, attempt=tried + 1)
 
-    def _give_up(self, job: Job, reason: str) -> None:
+    def _give_up(self, job: Job, reason: str, told: str) -> None:
         if self.rules.buries:
-            self._send(Bury(job, reason))
+            self._send(Bury(job, reason, told))
             return
         job.state = State.RESTING
-        self.stuck = self.stuck or Stuck(job.message, reason)
+        self.stuck = self.stuck or Stuck(job.message, told)
 
     # -- what is written elsewhere -----------------------------------------------------------------
 
@@ -315,7 +320,7 @@ class Desk:
         if job.expires is None or now < job.expires:
             return True
         if self.rules.bury_expired:
-            self._give_up(job, EXPIRED)
+            self._give_up(job, EXPIRED, "its time to live was over")
         else:
             self.expired += 1
             self._done(job, now)

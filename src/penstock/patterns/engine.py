@@ -141,7 +141,7 @@ class Engine:
         if (stuck := self._desk.stuck) is not None:
             self.fail(
                 GaveUp(
-                    f"{stuck.message} failed for good ({stuck.reason}) and there is no dead-letter"
+                    f"{stuck.message} failed for good ({stuck.told}) and there is no dead-letter"
                     " topic: give the worker dead_letter=..., or make the handler take it"
                 )
             )

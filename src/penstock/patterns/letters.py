@@ -1,8 +1,7 @@
 """What is written about a message that is not handled now: its dead letter, or its retry copy.
 
-Dead letters have the headers of Kafka's dead-letter queues for share groups (KIP-1191), so that
-`penstock dlq` and other tools read both alike. Beside them stand the message's own headers, and the
-time.
+Dead letters have the headers that brokers write for share groups, so that `penstock dlq` and other
+tools read both alike. Beside them stand the message's own headers.
 """
 
 from __future__ import annotations
@@ -10,16 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from penstock.model import dead_letters
 from penstock.patterns.message import Headers, Message
-
-DEAD = "__dlq.errors."
-DEAD_TOPIC = DEAD + "topic"
-DEAD_PARTITION = DEAD + "partition"
-DEAD_OFFSET = DEAD + "offset"
-DEAD_GROUP = DEAD + "group"
-DEAD_COUNT = DEAD + "delivery.count"
-DEAD_REASON = DEAD + "message"
-DEAD_TIME = DEAD + "timestamp"
 
 RETRY = "penstock-retry-"
 RETRY_TOPIC = RETRY + "topic"
@@ -32,7 +23,7 @@ RETRY_DUE = RETRY + "due"
 DELAY_HEADER = "penstock-delay-ms"
 DELIVER_AT_HEADER = "penstock-deliver-at"
 
-REASON_BYTES_MAX = 1_000
+TOLD_BYTES_MAX = 1_000
 _DELIVERY = (DELAY_HEADER, DELIVER_AT_HEADER)
 
 
@@ -45,23 +36,26 @@ class Letter(NamedTuple):
     headers: Headers
 
     def bare(self) -> Letter:
-        """Without what may make it too large: what went wrong and where stays."""
-        ours = tuple(each for each in self.headers if each[0].startswith(DEAD))
-        return self._replace(key=None, value=None, headers=ours)
+        """Without what makes it too large: where the message is and what went wrong stays."""
+        told = (each for each in self.headers if dead_letters.is_error_header(each[0]))
+        return self._replace(key=None, value=None, headers=(*told, (dead_letters.COPIED, b"false")))
 
 
-def dead_letter(topic: str, message: Message, group: str, reason: str, now_ms: int) -> Letter:
-    """The message as it was, and why and where it was given up."""
-    told = (
-        (DEAD_TOPIC, message.topic.encode()),
-        (DEAD_PARTITION, _text(message.partition)),
-        (DEAD_OFFSET, _text(message.offset)),
-        (DEAD_GROUP, group.encode()),
-        (DEAD_COUNT, _text(message.attempt)),
-        (DEAD_REASON, reason.encode()[:REASON_BYTES_MAX]),
-        (DEAD_TIME, _text(now_ms)),
+def dead_letter(
+    topic: str, message: Message, group: str, reason: str, told: str, now_ms: int
+) -> Letter:
+    """The message as it was, where it was, and why it was given up: in a word, and in `told`."""
+    about = (
+        (dead_letters.TOPIC, message.topic.encode()),
+        (dead_letters.PARTITION, _text(message.partition)),
+        (dead_letters.OFFSET, _text(message.offset)),
+        (dead_letters.GROUP, group.encode()),
+        (dead_letters.DELIVERY_COUNT, _text(message.attempt)),
+        (dead_letters.MESSAGE, _cut(told)),
+        (dead_letters.REASON, reason.encode()),
+        (dead_letters.TIME, _text(now_ms)),
     )
-    return Letter(topic, message.key, message.value, (*_own(message), *told))
+    return Letter(topic, message.key, message.value, (*_own(message), *about))
 
 
 def retry_copy(topic: str, message: Message, due_ms: int, delay_ms: int | None) -> Letter:
@@ -105,12 +99,17 @@ def from_retry(copy: Message) -> tuple[Message, int | None]:
 
 def _own(message: Message) -> Headers:
     """The message's own headers. What an earlier try or burial wrote is no longer true."""
-    return tuple(
-        each
-        for each in message.headers
-        if not each[0].startswith((DEAD, RETRY)) and each[0] not in _DELIVERY
-    )
+    return tuple(each for each in message.headers if not _is_ours(each[0]))
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(RETRY) or name in _DELIVERY or dead_letters.is_error_header(name)
 
 
 def _text(number: int) -> bytes:
     return b"%d" % number
+
+
+def _cut(text: str) -> bytes:
+    """At most so many bytes, and whole letters."""
+    return text.encode(errors="replace")[:TOLD_BYTES_MAX].decode(errors="ignore").encode()

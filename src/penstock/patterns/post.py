@@ -16,6 +16,7 @@ from penstock.patterns.topics import Plan
 log = logging.getLogger("penstock.patterns")
 
 COMPLAINT_SECONDS = 30.0
+BY_KEY = -1
 
 Answered = Callable[[Errand, KafkaError | None], None]
 """Called with None when the server has it."""
@@ -64,7 +65,13 @@ class Post:
             return retry_copy(step.topic, message, now_ms + delay_ms, by_server)
         assert self._settings.dead_letter is not None, "buried without a dead-letter topic"
         group, topic = self._settings.group, self._settings.dead_letter
-        return dead_letter(topic, message, group, errand.reason, now_ms)
+        return dead_letter(topic, message, group, errand.reason, errand.told, now_ms)
+
+    def _partition(self, errand: Errand) -> int:
+        """Dead letters of one partition lie together, as brokers put them; copies go by key."""
+        if isinstance(errand, Park):
+            return BY_KEY
+        return errand.job.message.partition % self._plan.dead_letter_partitions
 
     def _produce(self, errand: Errand, letter: Letter, *, bare: bool = False) -> None:
         def delivered(error: KafkaError | None, _: Record) -> None:
@@ -77,6 +84,7 @@ class Post:
         try:
             self._producer.produce(
                 letter.topic,
+                partition=self._partition(errand),
                 value=letter.value,
                 key=letter.key,
                 headers=list(letter.headers),

@@ -54,10 +54,11 @@ class Park(NamedTuple):
 
 
 class Bury(NamedTuple):
-    """Write the message to the dead-letter topic, and say why."""
+    """Write the message to the dead-letter topic, and say why: in a word, and in a sentence."""
 
     job: Job
     reason: str
+    told: str
 
 
 Errand = Park | Bury

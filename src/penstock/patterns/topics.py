@@ -18,11 +18,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
 )
 
+from penstock.model.config.own import DELAY_ENABLE, DELAY_MAX_MS
+
 CALL_SECONDS_MAX = 30.0
 NAME_LENGTH_MAX = 249
 STEPS_MAX = 16
-DELAY_ENABLE = "penstock.delivery.delay.enable"
-DELAY_MAX_MS = "penstock.delivery.delay.max.ms"
 
 
 class NotReady(Exception):
@@ -41,6 +41,7 @@ class Plan(NamedTuple):
 
     subscribe: list[str]
     retries: Mapping[str, Sequence[Step]]
+    dead_letter_partitions: int = 1
 
     def step(self, topic: str, wait: float) -> Step:
         """Where a message waits so long, or as nearly so as there is a topic for."""
@@ -79,14 +80,16 @@ class Topics:
         counts = self._partitions(topics)
         if missing := [topic for topic in topics if topic not in counts]:
             raise NotReady(f"no topic {', '.join(missing)} on the server: create it first")
+        dead = 1
         if dead_letter is not None:
-            self._ensure(dead_letter, max(counts.values()), {})
+            dead = self._ensure(dead_letter, max(counts.values()), {})
         if not waits:
-            return Plan(list(topics), {})
+            return Plan(list(topics), {}, dead)
         delays = self._settings(topics[0]).get(DELAY_ENABLE) is not None
         prepare = self._delayed if delays else self._stepped
         retries = {topic: prepare(group, topic, counts[topic], waits) for topic in topics}
-        return Plan([*topics, *(s.topic for steps in retries.values() for s in steps)], retries)
+        names = [step.topic for steps in retries.values() for step in steps]
+        return Plan([*topics, *names], retries, dead)
 
     def _delayed(
         self, group: str, topic: str, partitions: int, waits: Sequence[float]
@@ -117,9 +120,10 @@ class Topics:
             self._ensure(step.topic, partitions, {})
         return steps
 
-    def _ensure(self, topic: str, partitions: int, config: dict[str, str]) -> None:
-        if topic in self._partitions([topic]):
-            return
+    def _ensure(self, topic: str, partitions: int, config: dict[str, str]) -> int:
+        """Find or make a topic; how many partitions it has."""
+        if there := self._partitions([topic]):
+            return there[topic]
         told = "".join(f" and {key}={value}" for key, value in config.items())
         advice = f"create topic {topic} with {partitions} partitions{told}"
         if not self._create:
@@ -131,6 +135,8 @@ class Topics:
             # Another worker of the group may have been quicker.
             if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise NotReady(f"{advice}: the server said {problem.args[0].str()}") from problem
+            return self._partitions([topic]).get(topic, partitions)
+        return partitions
 
     def _partitions(self, topics: Iterable[str]) -> dict[str, int]:
         try:
