@@ -62,7 +62,7 @@ def join(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket, asked: Joi
         join_group(shard, group, at, out, ticket, asked)
     elif isinstance(group, ConsumerGroup) and group.members:
         join_consumers(shard, group, at, out, ticket, asked)
-    elif not group.is_empty or not isinstance(group, ConsumerGroup | StreamsGroup):
+    elif not isinstance(group, ConsumerGroup | StreamsGroup) or group.members:
         out.reply(ticket, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif asked.member_id:
         out.reply(ticket, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, asked.member_id))
