@@ -69,6 +69,7 @@ class Maintenance:
                 log.exception("%s failed", act.__name__.strip("_"))
 
     async def _retain(self) -> None:
+        await self._broker.delays.make_way()
         for count, _ in enumerate(self._store.retention_pass(self._broker.clock.now())):
             if count % PAUSE_EVERY == 0:
                 await asyncio.sleep(0)

@@ -22,6 +22,7 @@ from penstock.records.batch import (
     read_head,
 )
 from penstock.records.builder import end_txn_batch
+from penstock.replica.delay_parking import append_parking
 from penstock.replica.in_sync import UNBOUNDED, UNKNOWN, InSync, Peers
 from penstock.replica.inspection import by_head_only, inspect, rules_of
 from penstock.replica.outcomes import Appended as Appended
@@ -270,7 +271,7 @@ class Partition:
 
     def _follow_config(self, config: LogConfig) -> None:
         self._rules = rules_of(config)
-        self._by_head = by_head_only(self._rules)
+        self._by_head = by_head_only(self._rules) and not config.delay_enable
         self._take_isr(self.isr, self.replicas)
 
     def use_log(self, log: Log) -> None:
@@ -322,6 +323,10 @@ class Partition:
             if isinstance(looked, Refused):
                 return looked
             records, head, append_time = looked
+            if config.delay_enable:
+                parked = append_parking(self, records, head, self._rules, now, append_time)
+                if parked is not None:
+                    return parked
         return self._write(records, head, now, append_time)
 
     def _not_fresh(self, verdict: Duplicate | ErrorCode) -> Appended | Refused:
@@ -352,9 +357,33 @@ class Partition:
             self.audience.tell_followers(len(records))
         return _new(Appended, (base, end, append_time, log.start))
 
+    def append_together(
+        self, batches: list[bytearray], now: int, append_time: int = -1
+    ) -> Appended | Refused:
+        """Append batches that count only together, the first of them about delayed records; the
+        answer is about the last one."""
+        log = self.log
+        base, heads = log.end, []
+        for batch in batches:
+            place(batch, base, self.leader_epoch)
+            heads.append(HEAD.unpack_from(batch))
+            base += heads[-1][6] + 1
+        view = memoryview(b"".join(batches))
+        try:
+            log.append_together(view, heads, now)
+        except OSError as problem:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"Not written: {problem}")
+        if log.end - log.recovery_point >= log.config.flush_messages:
+            self._request_sync(log.end)
+        else:
+            self.synced = log.end
+        self._advance(len(view))
+        self.audience.tell_followers(len(view))
+        return Appended(heads[-1][0], log.end, append_time, log.start)
+
     def append_own(self, batch: bytearray, now: int) -> Appended | Refused:
         """Append a batch that this node made itself: a coordinator's records."""
-        refused = self._may_append_own()
+        refused = self.may_append_own()
         if refused is not None:
             return refused
         if len(batch) > self.log.config.message_max_bytes:
@@ -367,7 +396,8 @@ class Partition:
                 return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         return self._write(memoryview(batch), head, now, -1)
 
-    def _may_append_own(self) -> Refused | None:
+    def may_append_own(self) -> Refused | None:
+        """Why this node may not append batches of its own now, if it may not."""
         if self.offline:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         if not self.leading:
@@ -388,7 +418,7 @@ class Partition:
         epoch_must_rise: bool = False,
     ) -> Appended | Refused:
         """End a producer's transaction on this partition, as its coordinator decided."""
-        refused = self._may_append_own()
+        refused = self.may_append_own()
         if refused is not None:
             return refused
         error = self.log.producers.check_marker(

@@ -15,6 +15,7 @@ from penstock.model.errors import ErrorCode
 from penstock.model.ids import NodeId
 from penstock.server.closest_replica import RACK_AWARE
 from penstock.server.coordinators import Coordinators
+from penstock.server.delays import Delays
 from penstock.server.fetch_sessions import FetchSessions
 from penstock.server.isr_changes import IsrChanges
 from penstock.server.log_moves import LogMoves
@@ -132,6 +133,7 @@ class Broker:
         self.log_moves = LogMoves(self)
         self.coordinators = Coordinators(self)
         self.shares = Shares(self)
+        self.delays = Delays(self)
         self.throttles = Throttles(config)
         self.quotas = Quotas(config, clock.monotonic)
         self.metered: Quotas | None = None
@@ -210,6 +212,7 @@ class Broker:
         """Answer everybody who waits, with what there is: the node stops."""
         for partition in self.hosted.values():
             partition.release_readers()
+        self.delays.close()
         self.shares.close()
         self.coordinators.close()
         self.replication.close()

@@ -140,9 +140,11 @@ class Reconciler:
                 now=broker.clock.monotonic(),
             )
             broker.shares.lead(partition)
+            broker.delays.lead(partition)
             broker.coordinators.lead(partition)
         else:
             broker.shares.lose(partition)
+            broker.delays.lose(partition)
             broker.coordinators.lose(partition)
             partition.follow(state.leader_epoch, state.leader, state.isr, state.replicas)
             broker.replication.follow(partition)
@@ -202,6 +204,7 @@ class Reconciler:
         if broker.hosted.get(key) is partition:
             del broker.hosted[key]
         broker.shares.lose(partition)
+        broker.delays.lose(partition)
         broker.coordinators.lose(partition)
         broker.replication.leave(partition)
         partition.leading = False
