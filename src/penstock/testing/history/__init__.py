@@ -18,10 +18,12 @@ from penstock.testing.history.checking import Unsound, check, find
 from penstock.testing.history.checks import ALL
 from penstock.testing.history.checks.marks import last_stable_moves_on
 from penstock.testing.history.checks.processing import exactly_once
+from penstock.testing.history.checks.shares import deliveries_count_up, shared_out
 from penstock.testing.history.history import History
 from penstock.testing.history.operations import (
     Commit,
     Committed,
+    Deliver,
     End,
     Generation,
     Init,
@@ -32,6 +34,7 @@ from penstock.testing.history.operations import (
     Poll,
     Seek,
     Send,
+    Settle,
     text_of,
 )
 from penstock.testing.history.recorder import Recorder
@@ -43,6 +46,7 @@ __all__ = [
     "Check",
     "Commit",
     "Committed",
+    "Deliver",
     "End",
     "Generation",
     "History",
@@ -55,12 +59,15 @@ __all__ = [
     "Recorder",
     "Seek",
     "Send",
+    "Settle",
     "Unsound",
     "Verdict",
     "check",
+    "deliveries_count_up",
     "exactly_once",
     "find",
     "last_stable_moves_on",
     "report",
+    "shared_out",
     "text_of",
 ]

@@ -14,6 +14,7 @@ from penstock.testing.history.operations import (
     UNSET,
     Commit,
     Committed,
+    Deliver,
     End,
     Generation,
     Init,
@@ -24,6 +25,7 @@ from penstock.testing.history.operations import (
     Poll,
     Seek,
     Send,
+    Settle,
 )
 from penstock.testing.history.ranges import Ranges
 from penstock.testing.history.recorder import Recorder
@@ -84,6 +86,8 @@ class History:
         self.generations = self._all(Generation)
         self.commits = self._all(Commit)
         self.committed = self._all(Committed)
+        self.deliveries = self._all(Deliver)
+        self.settlements = self._all(Settle)
 
     @classmethod
     def read(cls, *paths: str | os.PathLike[str]) -> History:

@@ -189,8 +189,48 @@ class Committed(OnPlace):
     """Whether the coordinator was asked to wait for transactions that are being ended."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Deliver(OnPlace):
+    """A member of a share group was given a record."""
+
+    NAME: ClassVar[str] = "deliver"
+
+    group: str
+    offset: int
+    value: str
+    deliveries: int = UNSET
+    """The how-manieth delivery this was, as the broker said."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Settle(OnPlace):
+    """A member of a share group said what became of a record that it had been given."""
+
+    NAME: ClassVar[str] = "settle"
+
+    group: str
+    offset: int
+    word: str
+    """"accept", "release", "reject" or "renew"."""
+    deliveries: int = UNSET
+    """Of the delivery that it speaks of."""
+
+
 KINDS: dict[str, type[Operation]] = {
-    kind.NAME: kind for kind in (Send, Poll, Seek, Marks, Init, End, Generation, Commit, Committed)
+    kind.NAME: kind
+    for kind in (
+        Send,
+        Poll,
+        Seek,
+        Marks,
+        Init,
+        End,
+        Generation,
+        Commit,
+        Committed,
+        Deliver,
+        Settle,
+    )
 }
 
 

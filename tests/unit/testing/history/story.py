@@ -8,6 +8,7 @@ from penstock.testing.history import (
     Check,
     Commit,
     Committed,
+    Deliver,
     End,
     History,
     Init,
@@ -15,6 +16,7 @@ from penstock.testing.history import (
     Poll,
     Recorder,
     Send,
+    Settle,
     find,
 )
 
@@ -96,6 +98,24 @@ class Story:
     def committed(self, offset: int, *, stable: bool = False) -> Committed:
         found = Committed(topic=TOPIC, partition=0, group="g", offset=offset, stable=stable)
         return self.client("watch").note(found)
+
+    def deliver(self, who: str, value: str, at: int, deliveries: int = 1, **fields: Any) -> Deliver:
+        found = Deliver(
+            topic=TOPIC, partition=0, group="g", offset=at, value=value, deliveries=deliveries
+        )
+        return self.client(who).note(found, **fields)
+
+    def settle(
+        self, who: str, at: int, word: str = "accept", deliveries: int = 1, *, known: bool = True
+    ) -> Settle:
+        client = self.client(who)
+        settle = Settle(
+            topic=TOPIC, partition=0, group="g", offset=at, word=word, deliveries=deliveries
+        )
+        client.begin(settle)
+        if known:
+            client.ok(settle)
+        return settle
 
     @property
     def history(self) -> History:

@@ -22,6 +22,10 @@ from penstock.testing.history.checks.records import (
     nothing_from_nowhere,
     one_value_per_offset,
 )
+from penstock.testing.history.checks.shares import (
+    deliveries_are_what_was_sent,
+    settled_stays_settled,
+)
 from penstock.testing.history.checks.transactions import (
     aborted_is_invisible,
     all_or_nothing,
@@ -49,5 +53,7 @@ ALL: tuple[Check, ...] = (
     fenced_commits_fail,
     positions_are_as_committed,
     zombies_have_no_effect,
+    settled_stays_settled,
+    deliveries_are_what_was_sent,
 )
 """Everything that holds for every topic that is neither compacted nor trimmed."""
