@@ -165,14 +165,15 @@ def reset(
         now_ms=round(time.time() * 1000),
     )
     with Cluster(bootstrap, settings, wait) as cluster:
+        described = shares.describe(cluster, name)
         starts = shares.starts(cluster, name)
         places = shares.scope(cluster, name, wanted, starts)
         moves = group_reset.plan(cluster, target, places, starts)
         if not dry_run:
-            shares.refuse_if_active(cluster, name)
+            shares.refuse_if_active(described)
             shares.alter(cluster, name, {move.place: move.new for move in moves})
         answer(group_reset.document(name, moves), [group_reset.table(moves)], output)
         if dry_run:
-            shares.refuse_if_active(cluster, name)
+            shares.refuse_if_active(described)
     would = "could be set" if dry_run else "set"
     say(f"{len(moves)} offset{'s' * (len(moves) != 1)} of share group {name} {would}")

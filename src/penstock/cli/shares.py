@@ -164,13 +164,12 @@ def scope(
     return sorted(begun)
 
 
-def refuse_if_active(cluster: Cluster, name: str) -> None:
+def refuse_if_active(described: Document) -> None:
     """`Failure` if the group has members: what they hold would be lost to them."""
-    described = describe(cluster, name)
     members = len(described["members"])
     if members:
         raise Failure(
-            f"share group {name} is {described['state']} with {members} "
+            f"share group {described['group']} is {described['state']} with {members} "
             f"member{'s' * (members != 1)}, and its offsets are theirs",
             "stop its members first; `penstock share describe` shows them",
         )
