@@ -6,15 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from penstock.server.share_persister import ShareKey
+from penstock.server.group_share_state import NO_START, begin_state, by_outcome, keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.coordination.effects import Effects, Moment, Ticket
     from penstock.coordination.group.shard import GroupShard
     from penstock.coordination.group.share.initializing import Initialization
-    from penstock.coordination.group.share.readiness import Topics
     from penstock.model.errors import ErrorCode
     from penstock.server.broker import Broker
 
@@ -22,9 +19,6 @@ log = logging.getLogger("penstock.server")
 
 RUNNING_MAX = 1_000
 """Errands at once. One that is dropped is asked for again after a while."""
-
-ASKED_AT_ONCE = 256
-"""Partitions of one errand that share coordinators are asked about at a time."""
 
 
 class Initializations:
@@ -49,52 +43,21 @@ class Initializations:
             task.cancel()
 
     async def _run(self, index: int, errand: Initialization) -> None:
-        starts = {
-            ShareKey(errand.group_id, topic_id, number): NO_OFFSET
-            for topic_id, topic in errand.topics.items()
-            for number in topic.partitions
-        }
-        errors = await initialize(self._broker, errand.epoch, starts)
+        starts = dict.fromkeys(keys_of(errand.group_id, errand.topics), NO_START)
+        errors = await begin_state(self._broker, errand.epoch, starts)
         wrong = {error.name for error in errors.values() if error}
         if wrong:
             log.warning("group %s: no share state yet: %s", errand.group_id, ", ".join(wrong))
         # When a share group begins, not when the node starts.
         from penstock.coordination.group.share.initializing import on_initialized
 
-        done = _where(errand.topics, (key for key, error in errors.items() if not error))
-        failed = _where(errand.topics, (key for key, error in errors.items() if error))
+        done, failed = by_outcome(errand.topics, errors)
 
         def step(shard: GroupShard, _at: Moment, out: Effects, ticket: Ticket) -> None:
             on_initialized(shard, out, errand.group_id, done, failed)
             out.reply(ticket, _DONE)
 
         self._broker.coordinators.groups.call_shard(index, step, _nobody_waits)
-
-
-NO_OFFSET = -1
-"""Where a group begins is decided by whoever leads the partition, when it is first read."""
-
-
-async def initialize(
-    broker: Broker, epoch: int, starts: dict[ShareKey, int]
-) -> dict[ShareKey, ErrorCode]:
-    """Have state begun, at an offset each; what came of it."""
-    persister = broker.coordinators.persister
-    keys = list(starts)
-    errors: dict[ShareKey, ErrorCode] = {}
-    for at in range(0, len(keys), ASKED_AT_ONCE):
-        some = keys[at : at + ASKED_AT_ONCE]
-        asked = (persister.initialize(key, epoch, starts[key]) for key in some)
-        errors |= zip(some, await asyncio.gather(*asked), strict=True)
-    return errors
-
-
-def _where(topics: Topics, keys: Iterable[ShareKey]) -> Topics:
-    """Those partitions of the topics that are among the keys."""
-    numbers: dict[bytes, set[int]] = {}
-    for key in keys:
-        numbers.setdefault(key.topic_id, set()).add(key.partition)
-    return {it: topics[it]._replace(partitions=frozenset(has)) for it, has in numbers.items()}
 
 
 _DONE: Any = True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.coordination.group.offsets.tombstones import forget_all, tombstone
+from penstock.coordination.group.share.group import ShareGroup
+from penstock.coordination.group.share.offsets import begin_forgetting_all
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from penstock.protocol.generated.offset_delete import (
@@ -19,7 +21,15 @@ if TYPE_CHECKING:
     from penstock.coordination.effects import Effects, Moment, Ticket
     from penstock.coordination.group.group import Group
     from penstock.coordination.group.shard import GroupShard
+    from penstock.coordination.group.share.readiness import Topics
     from penstock.protocol.generated.offset_delete import OffsetDeleteRequestTopic
+
+
+class StateFirst(NamedTuple):
+    """Instead of an answer: what share coordinators know of a group that is to be deleted."""
+
+    group_id: str
+    topics: Topics
 
 
 def delete_group(
@@ -28,13 +38,25 @@ def delete_group(
     out: Effects,
     ticket: Ticket,
     group_id: str,
+    *,
+    state_is_gone: bool = False,
 ) -> None:
-    """Delete a group if it has no members, with all that it committed."""
+    """Delete a group if it has no members, with all that it committed.
+
+    The reply is a DeleteGroupsResponse; or, for a share group, the state that share coordinators
+    have to forget before it is asked for again, with `state_is_gone`.
+    """
     # Its offsets may fill several batches. Its own records go last: if the log takes only some of
     # it, the group is still there and can be deleted again.
     out.atomic = False
     group = shard.groups.get(group_id)
     error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete()
+    if isinstance(group, ShareGroup) and not error:
+        state = begin_forgetting_all(shard, out, group, again=state_is_gone)
+        if state:
+            first: Any = StateFirst(group_id, state)
+            out.reply(ticket, first)
+            return
     if group is not None and not error:
         forget_all(shard, group_id, out)
         group.delete(out)

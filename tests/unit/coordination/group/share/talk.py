@@ -6,6 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from penstock.protocol.generated import alter_share_group_offsets as altering
+from penstock.protocol.generated import delete_share_group_offsets as deleting
+from penstock.protocol.generated import describe_share_group_offsets as describing
+from penstock.protocol.generated.delete_groups import DeleteGroupsRequest
+from penstock.protocol.generated.list_groups import ListGroupsRequest
 from penstock.protocol.generated.share_group_describe import ShareGroupDescribeRequest
 from penstock.protocol.generated.share_group_heartbeat import ShareGroupHeartbeatRequest
 from penstock.protocol.message import Message
@@ -70,3 +75,52 @@ class ShareConversation(talk.Conversation):
             group_ids=[self.group_id], include_authorized_operations=True
         )
         return (await side.asker.ask(asked, 1)).groups
+
+    async def describe_offsets(self, topics: dict[str, list[int]] | None = None) -> Any:
+        """DescribeShareGroupOffsets of all that is known, or of these."""
+        group = describing.DescribeShareGroupOffsetsRequestGroup(group_id=self.group_id)
+        if topics is not None:
+            group.topics = [
+                describing.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=some)
+                for name, some in topics.items()
+            ]
+        request = describing.DescribeShareGroupOffsetsRequest(groups=[group])
+        await self.ask(0, lambda _: request)
+        return await self.ask(1, lambda _: request)
+
+    async def alter_offsets(self, topics: dict[str, dict[int, int]]) -> Any:
+        """AlterShareGroupOffsets."""
+        request = altering.AlterShareGroupOffsetsRequest(
+            group_id=self.group_id,
+            topics=[
+                altering.AlterShareGroupOffsetsRequestTopic(
+                    topic_name=name,
+                    partitions=[
+                        altering.AlterShareGroupOffsetsRequestPartition(
+                            partition_index=number, start_offset=offset
+                        )
+                        for number, offset in starts.items()
+                    ],
+                )
+                for name, starts in topics.items()
+            ],
+        )
+        return await self.ask(0, lambda _: request)
+
+    async def delete_offsets(self, *topics: str) -> Any:
+        """DeleteShareGroupOffsets."""
+        request = deleting.DeleteShareGroupOffsetsRequest(
+            group_id=self.group_id,
+            topics=[deleting.DeleteShareGroupOffsetsRequestTopic(topic_name=it) for it in topics],
+        )
+        return await self.ask(0, lambda _: request)
+
+    async def delete_group(self) -> Any:
+        return await self.ask(2, lambda _: DeleteGroupsRequest(groups_names=[self.group_id]))
+
+    async def list_groups(self) -> None:
+        """Both list the group alike."""
+        request = ListGroupsRequest(types_filter=["Share"])
+        listed = [(await side.asker.ask(request, 5)).groups for side in self.sides]
+        self._compare([[it for it in some if it.group_id == self.group_id] for some in listed])
+        assert listed[1]

@@ -136,3 +136,55 @@ async def test_members_want_different_topics(talk: ShareConversation) -> None:
     await talk.say("c", 4)
     await talk.say("d", 0, "left")
     await talk.say("a", 5)
+
+
+async def test_offsets_are_described_altered_and_deleted(talk: ShareConversation) -> None:
+    await talk.create("here", 2)
+    await talk.create("there", 1)
+    await talk.say("a", 0, "here", "there")
+    await talk.describe_offsets()
+    await talk.describe_offsets({"here": [0, 1], "nowhere": [0]})
+    refused = await talk.alter_offsets({"here": {0: 5}})
+    assert refused.error_code == ErrorCode.NON_EMPTY_GROUP
+    refused = await talk.delete_offsets("here")
+    assert refused.error_code == ErrorCode.NON_EMPTY_GROUP
+    await talk.say("a", -1)
+    await talk.alter_offsets({"here": {0: 5, 9: 5}, "nowhere": {0: 3}})
+    described = await talk.describe_offsets({"here": [0, 1]})
+    assert [it.start_offset for it in described.groups[0].topics[0].partitions] == [5, -1]
+    await talk.alter_offsets({"here": {1: 0}, "there": {0: 0}})
+    await talk.describe_offsets()
+    await talk.delete_offsets("here", "nowhere")
+    await talk.delete_offsets("here")
+    await talk.describe_offsets()
+    await talk.say("b", 0, "here")
+    await talk.say("b", 6)
+    await talk.say("b", -1)
+    assert (await talk.delete_group()).results[0].error_code == 0
+    assert (await talk.delete_group()).results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_group_begins_with_offsets(talk: ShareConversation) -> None:
+    await talk.create("begin", 2)
+    await talk.describe_offsets()
+    refused = await talk.delete_offsets("begin")
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    await talk.alter_offsets({"begin": {0: 1, 1: 0}})
+    await talk.list_groups()
+    await talk.describe_offsets()
+    await talk.say("a", 0, "begin")
+    await talk.list_groups()
+    assert (await talk.delete_group()).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    await talk.say("a", -1)
+    await talk.delete_group()
+
+
+async def test_groups_of_other_kinds_are_no_share_groups(talk: ShareConversation) -> None:
+    await talk.create("kinds", 1)
+    await talk.name("k")
+    await talk.join("k", ["kinds"])
+    assert (await talk.say("a", 0, "kinds")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    refused = await talk.alter_offsets({"kinds": {0: 0}})
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    refused = await talk.delete_offsets("kinds")
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
