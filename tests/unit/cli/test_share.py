@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli import shares
-from penstock.cli.failure import Failure
+from penstock.cli.failure import USAGE, Failure
+from penstock.cli.main import run
 from penstock.cli.places import Place
-from tests.unit.cli.runner import Penstock
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_group_with_members_is_not_moved() -> None:
     ],
 )
 def test_a_reset_that_says_too_little_or_too_much_reaches_nobody(
-    penstock: Penstock, words: tuple[str, ...], problem: str
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], problem: str
 ) -> None:
-    ran = penstock("share", "reset", "g", *words, "-b", "localhost:1")
-    assert ran.returncode == 2 and problem in ran.stderr
+    assert run(["share", "reset", "g", *words, "-b", "localhost:1"]) == USAGE
+    assert problem in capsys.readouterr().err
