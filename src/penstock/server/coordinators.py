@@ -93,6 +93,7 @@ class Coordinators:
             self._remote_markers.on_image(image)
             self.questions.on_image(image)
             self.persister.on_image(image)
+            self.dead_letters.on_image(image)
         for runtime in self._by_topic.values():
             runtime.on_image(image, delta)
 
@@ -117,5 +118,6 @@ class Coordinators:
         self.verifications.close()
         self.questions.close()
         self.persister.close()
+        self.dead_letters.close()
         for runtime in self._by_topic.values():
             runtime.close()

@@ -26,6 +26,8 @@ _TOPIC = {
     "compression.zstd.level": "The zstd level, if the broker recompresses to zstd.",
     "delete.retention.ms": "How long a tombstone stays readable in a compacted topic, so that a "
     "consumer that starts from the beginning still sees the deletion.",
+    "errors.deadletterqueue.group.enable": "Whether share groups may use the topic for their dead "
+    "letters: brokers write there what producers may have no right to.",
     "file.delete.delay.ms": "How long a deleted segment stays on disk under another name, for "
     "readers that still have it open.",
     "flush.messages": "Force data to disk after this many records. With 1, an acknowledgement "
@@ -86,6 +88,11 @@ _GROUP = {
     "consumer.assignment.interval.ms": "The least time between two assignments of the group.",
     "consumer.heartbeat.interval.ms": "How often members of a consumer group report.",
     "consumer.session.timeout.ms": "A member that is silent for this long leaves the group.",
+    "errors.deadletterqueue.copy.record.enable": "Whether a dead letter has the record's key, "
+    "value and headers; if not, its own headers say where the record is.",
+    "errors.deadletterqueue.topic.name": "Where records go that members of a share group reject, "
+    "or that were delivered as often as the group allows; empty for nowhere. The topic has to have "
+    "errors.deadletterqueue.group.enable=true.",
     "penstock.share.retry.backoff.jitter": "By what part of itself the wait before a record is "
     "delivered again varies, by chance: 0.2 for a fifth more or less.",
     "penstock.share.retry.backoff.max.ms": "The longest wait before a record is delivered again.",
@@ -264,6 +271,10 @@ _FAMILIES = {
     "create.topic.policy.": "A class that judges new topics.",
     "delete.records.purgatory.": "Housekeeping of parked requests.",
     "early.start.listeners": "Listeners that open before the authorizer is ready.",
+    "errors.deadletterqueue.auto.create.topics.enable": "Whether a share group's dead-letter topic "
+    "that does not exist is created when it is needed.",
+    "errors.deadletterqueue.topic.name.prefix": "What names of dead-letter topics begin with; "
+    "letters of a group that names another topic wait. Empty allows any name.",
     "fetch.purgatory.": "Housekeeping of parked fetches.",
     "follower.fetch.last.tiered.": "Where a new follower of a tiered topic begins.",
     "follower.replication.throttled.rate": "Bytes a second at which throttled followers fetch.",

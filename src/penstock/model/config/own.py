@@ -1,6 +1,7 @@
 """Keys that Penstock has and Kafka does not, beside the tables of Kafka's keys.
 
-Those that no Kafka has begin with `penstock.`: no later one can mean something else by them.
+Those that no Kafka has begin with `penstock.`: no later one can mean something else by them. Those
+of dead letters are Kafka 4.4's (KIP-1191), under its names and with its defaults.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ DELAY_MAX_RECORDS = "penstock.delivery.delay.max.records"
 TEN_YEARS_MS = 3650 * 24 * 60 * 60 * 1000
 
 # Keys of server.properties.
-BROKER: tuple[BrokerRow, ...] = ()
+_LETTERS = "errors.deadletterqueue"
+BROKER: tuple[BrokerRow, ...] = (
+    (f"{_LETTERS}.auto.create.topics.enable", "BOOLEAN", False, "", "MEDIUM", "cluster-wide"),
+    (f"{_LETTERS}.topic.name.prefix", "STRING", "dlq.", "", "MEDIUM", "cluster-wide"),
+)
 
 # Keys of a topic.
 # fmt: off
 TOPIC: tuple[Row, ...] = (
+    (f"{_LETTERS}.group.enable", "BOOLEAN", False, "", "MEDIUM", ()),
     (DELAY_ENABLE, "BOOLEAN", False, "", "MEDIUM", ()),
     (DELAY_MAX_MS, "LONG", 30 * 24 * 60 * 60 * 1000, f"1..{TEN_YEARS_MS}", "MEDIUM", ()),
     (DELAY_MAX_RECORDS, "LONG", 1_000_000, "0..100000000", "MEDIUM", ()),
@@ -29,6 +35,8 @@ TOPIC: tuple[Row, ...] = (
 # Keys of a consumer, share or streams group.
 # fmt: off
 GROUP: tuple[Row, ...] = (
+    (f"{_LETTERS}.copy.record.enable", "BOOLEAN", False, "", "MEDIUM", ()),
+    (f"{_LETTERS}.topic.name", "STRING", "", "", "MEDIUM", ()),
     ("penstock.share.retry.backoff.jitter", "DOUBLE", 0.0, "0..1", "MEDIUM", ()),
     ("penstock.share.retry.backoff.max.ms", "INT", 600000, "0..", "MEDIUM", ()),
     ("penstock.share.retry.backoff.ms", "INT", 0, "0..", "MEDIUM", ()),
