@@ -117,6 +117,8 @@ class SharePartition:
         """None while it is being loaded."""
         self.error = ErrorCode.NONE
         """Why it is over, once it is."""
+        self.retiring = False
+        """Whether it ends as soon as all that it has to say is written down."""
         self.used_at = broker.clock.monotonic()
         self._broker = broker
         self._settings = settings
@@ -302,6 +304,8 @@ class SharePartition:
                 self.delivery.on_written(write.ticket, error, at, out)
             self._settle(out)
         self._writing = False
+        if self.retiring:
+            self.retire()
 
     async def _bury(self, letter: DeadLetter) -> None:
         dead_letters = self._broker.coordinators.dead_letters
@@ -350,6 +354,12 @@ class SharePartition:
         """The group's configuration may have changed."""
         if self.delivery is not None:
             self.delivery.settings = self._settings(self.key.group_id).delivery
+
+    def retire(self) -> None:
+        """Nobody needs it for now; others may change what the coordinator holds."""
+        self.retiring = True
+        if not self._writing:
+            self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def idle_since(self) -> Millis | None:
         """Since when nobody has needed it; None while somebody does."""

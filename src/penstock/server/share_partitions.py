@@ -52,6 +52,7 @@ class SharePartitions:
         """The driver of a group on a partition that this broker leads, or why there is none."""
         found = self.find(group_id, key)
         if found is not None:
+            found.retiring = False
             return found
         partition = self._broker.hosted_by_id.get(key)
         if partition is None:
@@ -76,6 +77,12 @@ class SharePartitions:
         """A member's session is over: what it holds, on whatever partition, is for others."""
         for driver in list(self._by_group.get(group_id, {}).values()):
             driver.release(member_id, clean=clean)
+
+    def retire(self, group_id: str) -> None:
+        """A group has no member here any more. Its state may be changed now from outside: the next
+        member is to find it as it is then."""
+        for driver in list(self._by_group.get(group_id, {}).values()):
+            driver.retire()
 
     # -- the broker's changes -----------------------------------------------------------------
 

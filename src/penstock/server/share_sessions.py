@@ -8,6 +8,7 @@ that finds the table full is refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,9 +69,14 @@ class ShareSessions:
         self._partitions = 0
         self._sessions: dict[Member, ShareSession] = {}
         self._by_line: dict[object, set[Member]] = {}
+        self._by_group: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether any member of a group has a session here."""
+        return group_id in self._by_group
 
     def begin(
         self,
@@ -122,6 +128,7 @@ class ShareSessions:
         session = ShareSession(member, owner, line)
         self._sessions[member] = session
         self._by_line.setdefault(line, set()).add(member)
+        self._by_group[member.group_id] += 1
         if not self._change(session, asked, ()):
             self.end(session)
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
@@ -150,6 +157,9 @@ class ShareSessions:
         members.discard(session.member)
         if not members:
             del self._by_line[session.line]
+        self._by_group[session.member.group_id] -= 1
+        if not self._by_group[session.member.group_id]:
+            del self._by_group[session.member.group_id]
 
     def end_of_line(self, line: object) -> list[ShareSession]:
         """A connection is gone: the sessions that went with it."""

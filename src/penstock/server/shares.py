@@ -86,7 +86,10 @@ class Shares:
         self._release(session, clean=True)
 
     def _release(self, session: ShareSession, *, clean: bool) -> None:
-        self.partitions.release(session.member.group_id, session.member.member_id, clean=clean)
+        group_id, member_id = session.member
+        self.partitions.release(group_id, member_id, clean=clean)
+        if not self.sessions.has_group(group_id):
+            self.partitions.retire(group_id)
 
     def close(self) -> None:
         """The node stops."""

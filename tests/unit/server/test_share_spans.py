@@ -20,8 +20,11 @@ Slice = Callable[..., LogSlice]
 
 
 def data(count: int, size: int = 10, producer: int = -1) -> bytes:
-    options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
-    builder = BatchBuilder(**options, transactional=True) if producer >= 0 else BatchBuilder()
+    builder = BatchBuilder()
+    if producer >= 0:
+        builder = BatchBuilder(
+            producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True
+        )
     for _ in range(count):
         builder.append(None, b"x" * size, 1)
     return bytes(builder.build())
