@@ -41,6 +41,7 @@ class Coordinators:
     def __init__(self, broker: Broker) -> None:
         config = broker.config
         settings = GroupSettings.of(config)
+        self._group_errands = GroupErrands(broker)
         self.groups: Runtime[GroupShard] = Runtime(
             GROUPS_TOPIC,
             GROUP,
@@ -48,7 +49,7 @@ class Coordinators:
             broker.clock,
             broker.workers,
             config.get_int("offsets.load.buffer.size"),
-            on_errand=GroupErrands(broker).run,
+            on_errand=self._group_errands.run,
             commit_ms_max=config.get_int("offsets.commit.timeout.ms"),
         )
         txn_settings = TxnSettings.of(config)
@@ -113,6 +114,7 @@ class Coordinators:
         """The node stops."""
         self.topics.close()
         self.streams_topics.close()
+        self._group_errands.close()
         self._markers.close()
         self._remote_markers.close()
         self.verifications.close()

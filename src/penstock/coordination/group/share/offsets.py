@@ -95,7 +95,7 @@ def begin_forgetting(
             going[topic.id] = Topic(name, frozenset(topic.partitions))
         else:
             without_state.append(name)
-    if going:
+    if group.ready is not None:  # even if nothing goes, as in Kafka
         names_by_id = {it: topic.name for it, topic in going.items()}
         write_readiness(out, group_id, ready.forgetting(names_by_id))
     return Removal(going, without_state)
