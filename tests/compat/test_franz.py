@@ -25,6 +25,7 @@ STEPS = (
     "produce and consume zstd",
     "seek by offset",
     "seek by timestamp",
+    "share",
     "describe configuration",
     "delete records",
     "delete",

@@ -66,6 +66,7 @@ func main() {
 		{"produce and consume zstd", roundTrip("zstd")},
 		{"seek by offset", seekByOffset},
 		{"seek by timestamp", seekByTimestamp},
+		{"share", share},
 		{"describe configuration", describeConfiguration},
 		{"delete records", deleteRecords},
 		{"delete", deleteTopic},
