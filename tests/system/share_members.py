@@ -64,19 +64,26 @@ class Members:
             life += 1
             recorder = Recorder(f"member-{number}.{life}")
             self.recorders.append(recorder)
-            client = ShareClient(
-                self._bootstrap, self._group, [self._topic], records_max=40, strict=life % 2 == 0
-            )
             try:
-                self._work(client, recorder, chance)
-            except Failure as problem:
-                if isinstance(problem, Refusal) and problem.code not in REFUSED:
-                    self.problems.append(f"{recorder.client}: {problem}")
-                client.abandon()
+                self._join(recorder, chance, strict=life % 2 == 0)
             except Exception as problem:  # noqa: BLE001 - told at the end: a thread cannot raise
                 self.problems.append(f"{recorder.client}: {problem!r}")
-                client.abandon()
                 return
+
+    def _join(self, recorder: Recorder, chance: random.Random, *, strict: bool) -> None:
+        client: ShareClient | None = None
+        try:
+            client = ShareClient(
+                self._bootstrap, self._group, [self._topic], records_max=40, strict=strict
+            )
+            self._work(client, recorder, chance)
+        except Failure as problem:
+            # Nodes die here all the time. Whoever loses one begins another life.
+            if isinstance(problem, Refusal) and problem.code not in REFUSED:
+                self.problems.append(f"{recorder.client}: {problem}")
+        finally:
+            if client is not None:
+                client.abandon()
 
     def _work(self, client: ShareClient, recorder: Recorder, chance: random.Random) -> None:
         while not self._stopping.is_set():
