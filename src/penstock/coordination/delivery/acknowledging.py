@@ -59,12 +59,12 @@ def _add_each(pieces: list[Said], first: int, words: Sequence[int]) -> None:
 def refusal(window: Window, member: str, said: Sequence[Said], renewable: bool) -> ErrorCode | None:
     """Why none of it counts, if so. What lies below the window is done with: whatever anybody says
     about it is fine."""
+    if said and said[-1].last >= window.end:
+        # With nothing in flight there is nothing to be past of.
+        return ErrorCode.INVALID_REQUEST if window.runs else ErrorCode.INVALID_RECORD_STATE
     for first, last, word in said:
         if last < window.start:
             continue
-        if last >= window.end:
-            # With nothing in flight there is nothing to be past of.
-            return ErrorCode.INVALID_REQUEST if window.runs else ErrorCode.INVALID_RECORD_STATE
         if word == Acknowledge.RENEW and not renewable:
             return ErrorCode.INVALID_RECORD_STATE
         for run in window.over(first, last):

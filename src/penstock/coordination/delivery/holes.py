@@ -40,11 +40,16 @@ def all_holes(
         *(Hole(first, last, late) for first, last in expired),
     ]
     result: list[Hole] = []
-    for hole in sorted(holes):
+    for hole in sorted(holes, key=_rank):
         below = result[-1].last if result else -1
         if hole.last > below:
             result.append(hole._replace(first=max(hole.first, below + 1)))
     return result
+
+
+def _rank(hole: Hole) -> tuple[int, bool]:
+    # What was never to be seen is not buried, however old it is.
+    return hole.first, hole.state is State.ARCHIVING
 
 
 def pieces(holes: Sequence[Hole], first: int, last: int) -> Iterator[Hole]:

@@ -28,7 +28,7 @@ def load(held: Held, at: Moment) -> Window:
             run.due = at.mono + not_before - at.wall
         elif run.state is State.ARCHIVING:
             run.is_kept = True
-            run.due = at.mono
+            run.due = at.mono + 1
         window.append(run)
     window.advance()
     return window

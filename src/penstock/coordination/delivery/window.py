@@ -162,10 +162,10 @@ class Window:
 
     def next_free(self) -> int:
         """The first offset that may be acquired: of what was read before, or else the end."""
-        free = self._free
+        free = max(self._free, self.start)
         if free < self.end:
             runs = self.runs
-            for index in range(self.find(max(free, self.start)), len(runs)):
+            for index in range(self.find(free), len(runs)):
                 if runs[index].is_free:
                     self._free = max(free, runs[index].first)
                     return self._free
