@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from penstock.model import dead_letters as names
+from penstock.model import delays
 
 Header = tuple[str, bytes | None]
 
-DELAY = "penstock-delay-ms"
+DELAY = delays.DELAY_MS
 """A wait that is over. Sent again with it, the record would wait once more."""
 
 PIPELINE = f"{names.PREFIX}pipeline"
