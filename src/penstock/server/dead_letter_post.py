@@ -35,7 +35,7 @@ class Post(NamedTuple):
 
     topic: str
     topic_id: bytes
-    index: int
+    partition: int
     batch: bytes
     answer: asyncio.Future[ErrorCode]
 
@@ -101,12 +101,12 @@ class LetterPost:
         for post in items:
             if size and size + len(post.batch) > BYTES_PER_REQUEST:
                 break
-            if (post.topic, post.index) not in taken:
-                taken[post.topic, post.index] = post
+            if (post.topic, post.partition) not in taken:
+                taken[post.topic, post.partition] = post
                 size += len(post.batch)
         topics: dict[tuple[str, bytes], list[PartitionProduceData]] = {}
         for post in taken.values():
-            data = PartitionProduceData(index=post.index, records=post.batch)
+            data = PartitionProduceData(index=post.partition, records=memoryview(post.batch))
             topics.setdefault((post.topic, post.topic_id), []).append(data)
         request = ProduceRequest(
             acks=ALL,
@@ -128,5 +128,5 @@ class LetterPost:
                 told[name, each.index] = error_of(each.error_code)
         for post in items:
             if not post.answer.done():
-                place = post.topic, post.index
+                place = post.topic, post.partition
                 post.answer.set_result(told.get(place, ErrorCode.NETWORK_EXCEPTION))

@@ -64,7 +64,7 @@ class Rules(NamedTuple):
         return cls(
             cast(str, group[TOPIC_NAME]).strip(),
             cast(bool, group[COPY]),
-            now.get_str(PREFIX),
+            now.get_str(PREFIX) or "",
             now.get_bool(CREATE),
         )
 

@@ -141,5 +141,5 @@ def _size(key: memoryview | None, value: memoryview | None, headers: Sequence[He
     """At least as many bytes as a record takes."""
     size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
     for name, content in headers:
-        size += _HEADER_OVERHEAD + 4 * len(name) + len(content or b"")
+        size += _HEADER_OVERHEAD + len(name.encode()) + len(content or b"")
     return size

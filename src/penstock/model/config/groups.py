@@ -5,12 +5,13 @@ Most group keys fall back to a broker key, and the broker's own keys bound what 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, cast
 
 from penstock.model.config.keys import GROUP_KEYS
 from penstock.model.config.node import NodeConfig
-from penstock.model.config.problems import InvalidConfig
+from penstock.model.config.problems import InvalidConfig, shortened
 from penstock.model.config.values import parse
 
 
@@ -35,6 +36,8 @@ _BOUNDS |= {
     f"share.{what}": _between("share", what)
     for what in ("record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks")
 }
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)(?!__)[a-zA-Z0-9._-]{1,249}")
 _BOUNDS["streams.num.standby.replicas"] = _Bound("", "group.streams.max.standby.replicas")
 
 
@@ -73,6 +76,7 @@ def validate_group_config(
             _check_bound(name, cast(int, values[name]), bound, node)
         for kind in ("consumer", "share", "streams"):
             _check_heartbeat(kind, values)
+        _check_dead_letters(cast(str, values[_DEAD_LETTERS]))
     except InvalidConfig as error:
         return error
     return None
@@ -122,3 +126,13 @@ def _check_heartbeat(kind: str, values: Mapping[str, object]) -> None:
     if longer <= shorter:
         reason = f"{session} ({longer}) must be greater than {heartbeat} ({shorter})"
         raise InvalidConfig(reason, session)
+
+
+def _check_dead_letters(topic: str) -> None:
+    """Whether there is such a topic may change; whether there can be one does not."""
+    if topic and not _TOPIC_NAME.fullmatch(topic):
+        raise InvalidConfig(
+            f"{_DEAD_LETTERS} ({shortened(topic)}) must be a legal name for a topic, and not begin "
+            "with __",
+            _DEAD_LETTERS,
+        )
