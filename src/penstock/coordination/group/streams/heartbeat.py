@@ -70,9 +70,7 @@ def refused(refusal: Refusal) -> Result:
 
 def failed(error: ErrorCode, message: str | None = None) -> Result:
     """The answer to a heartbeat that came to nothing."""
-    return Result(
-        StreamsGroupHeartbeatResponse(error_code=error, error_message=message, status=None)
-    )
+    return Result(StreamsGroupHeartbeatResponse(error_code=error, error_message=message, status=[]))
 
 
 def _join_or_go_on(

@@ -19,10 +19,10 @@ NO_TAGS: Mapping[str, str] = {}
 class State(IntEnum):
     """How far a member has come towards its target; the numbers are those in the log."""
 
-    STABLE = 0
-    UNREVOKED_TASKS = 1
+    STABLE = 1
+    UNREVOKED_TASKS = 2
     """It has been told to let tasks go, and has not said that it did."""
-    UNRELEASED_TASKS = 2
+    UNRELEASED_TASKS = 3
     """It has all but what others have not let go yet."""
     UNKNOWN = 127
     """Written by a newer version."""

@@ -147,7 +147,7 @@ def _targeted(tasks: Tasks) -> list[StreamsGroupTargetAssignmentMemberValueTaskI
 def _held(tasks: Tasks) -> list[StreamsGroupCurrentMemberAssignmentValueTaskIds]:
     return [
         StreamsGroupCurrentMemberAssignmentValueTaskIds(
-            subtopology_id=it, partitions=sorted(tasks[it]), assignment_epochs=None
+            subtopology_id=it, partitions=sorted(tasks[it])
         )
         for it in sorted(tasks)
     ]
