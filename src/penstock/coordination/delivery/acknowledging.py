@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from penstock.coordination.delivery.effects import AckBatch, Acknowledge
 from penstock.coordination.delivery.states import State
-from penstock.coordination.delivery.window import Window
+from penstock.coordination.delivery.window import Run, Window
 from penstock.model.errors import ErrorCode
 
 _WORDS = frozenset(Acknowledge)
+_FINAL = _WORDS - {Acknowledge.RENEW}
 
 
 class Said(NamedTuple):
@@ -27,47 +28,77 @@ def understood(batches: Sequence[AckBatch]) -> list[Said] | None:
     The work is bounded by the words that came over the wire, however long the ranges are.
     """
     pieces: list[Said] = []
-    end = 0
+    begin = end = 0
+    word = -1
     for first, last, words in batches:
         if first < end or last < first or not words or not _WORDS.issuperset(words):
             return None
-        end = last + 1
-        if len(words) == 1:
-            _add(pieces, first, last, words[0])
-        elif len(words) != end - first:
+        if len(words) not in (1, last - first + 1):
             return None
-        else:
-            _add_each(pieces, first, words)
+        if first != end or words[0] != word:
+            if word >= 0:
+                pieces.append(Said(begin, end - 1, word))
+            begin, word = first, words[0]
+        end = first
+        for spoken in words if len(words) > 1 else ():
+            if spoken != word:
+                pieces.append(Said(begin, end - 1, word))
+                begin, word = end, spoken
+            end += 1
+        end = last + 1
+    if word >= 0:
+        pieces.append(Said(begin, end - 1, word))
     return pieces
 
 
-def _add(pieces: list[Said], first: int, last: int, word: int) -> None:
-    if pieces and pieces[-1].word == word and pieces[-1].last == first - 1:
-        pieces[-1] = Said(pieces[-1].first, last, word)
-    else:
-        pieces.append(Said(first, last, word))
+def exactly(window: Window, member: str, batches: Sequence[AckBatch]) -> Run | None:
+    """The run that a member speaks of with one word, neither more nor less: the common case."""
+    if len(batches) != 1:
+        return None
+    first, last, words = batches[0]
+    if len(words) != 1 or not window.start <= first < window.end:
+        return None
+    run = window.runs[window.find(first)]
+    if run.first != first or run.last != last or run.member != member:
+        return None
+    if run.state is not State.ACQUIRED or run.ticket or words[0] not in _FINAL:
+        return None
+    return run
 
 
-def _add_each(pieces: list[Said], first: int, words: Sequence[int]) -> None:
-    begin = 0
-    for at in range(1, len(words) + 1):
-        if at == len(words) or words[at] != words[begin]:
-            _add(pieces, first + begin, first + at - 1, words[begin])
-            begin = at
-
-
-def refusal(window: Window, member: str, said: Sequence[Said], renewable: bool) -> ErrorCode | None:
-    """Why none of it counts, if so. What lies below the window is done with: whatever anybody says
-    about it is fine."""
+def judged(
+    window: Window, member: str, batches: Sequence[AckBatch], renewable: bool
+) -> list[Said] | ErrorCode:
+    """What a member said, or why none of it counts. What lies below the window is done with:
+    whatever anybody says about it is fine."""
+    said = understood(batches)
+    if said is None:
+        return ErrorCode.INVALID_REQUEST
     if said and said[-1].last >= window.end:
         # With nothing in flight there is nothing to be past of.
         return ErrorCode.INVALID_REQUEST if window.runs else ErrorCode.INVALID_RECORD_STATE
+    checked = window.start  # What lies below was looked at.
+    for first, last, word in said:
+        if word == Acknowledge.RENEW and not renewable and last >= window.start:
+            return ErrorCode.INVALID_RECORD_STATE
+        if last < checked:
+            continue
+        for run in window.over(max(first, checked), last):
+            if run.state is not State.ACQUIRED or run.ticket or run.member != member:
+                return ErrorCode.INVALID_RECORD_STATE
+            checked = run.last + 1
+    return said
+
+
+def parts(window: Window, said: Sequence[Said]) -> Iterator[tuple[Run, int]]:
+    """Runs of their own for all that was said, each with its word."""
+    window.cut([offset for piece in said for offset in (piece.first, piece.last + 1)])
+    runs, index = window.runs, 0
     for first, last, word in said:
         if last < window.start:
             continue
-        if word == Acknowledge.RENEW and not renewable:
-            return ErrorCode.INVALID_RECORD_STATE
-        for run in window.over(first, last):
-            if run.state is not State.ACQUIRED or run.ticket or run.member != member:
-                return ErrorCode.INVALID_RECORD_STATE
-    return None
+        if index >= len(runs) or runs[index].first != first:
+            index = window.find(max(first, window.start))
+        while index < len(runs) and runs[index].last <= last:
+            yield runs[index], word
+            index += 1

@@ -31,9 +31,9 @@ class Asking(NamedTuple):
 
 def take_known(
     window: Window, asking: Asking, found: Sequence[Span], lowest: int
-) -> tuple[list[Run], bool]:
-    """Lock what is free of the batches and was read before; and whether that is all that the
-    member may have.
+) -> tuple[list[Run], int]:
+    """Lock what is free of the batches and was read before; and how many records more the member
+    may have.
 
     Records that came back too often are suspects: one of them may be what brings its consumers
     down, and the others perish with it. So they go out with ever fewer others, the last time
@@ -54,7 +54,7 @@ def take_known(
             continue
         if is_suspect := run.count >= suspect_from:
             if taken:
-                return taken, True
+                return taken, 0
             last = min(last, first + _company(run, suspect_from, asking.count_max) - 1)
         if last - first >= left:
             edge = first + left - 1
@@ -66,8 +66,8 @@ def take_known(
         taken.append(run)
         left -= run.size
         if left <= 0 or is_suspect:
-            return taken, True
-    return taken, False
+            return taken, 0
+    return taken, left
 
 
 def _company(run: Run, suspect_from: int, count_max: int) -> int:
@@ -78,17 +78,26 @@ def _company(run: Run, suspect_from: int, count_max: int) -> int:
 
 
 def take_fresh(
-    window: Window, asking: Asking, found: Sequence[Span], holes: Sequence[Hole], limit: int
-) -> tuple[list[Run], list[Run]]:
-    """Lock what nobody has read before, beginning at the end of the window; and what lies in holes
-    there and is to be buried."""
-    taken: list[Run] = []
-    buried: list[Run] = []
+    window: Window,
+    asking: Asking,
+    found: Sequence[Span],
+    holes: Sequence[Hole],
+    limit: int,
+    taken: list[Run],
+    buried: list[Run],
+) -> None:
+    """Lock what nobody has read before, beginning at the end of the window. It joins what is
+    `taken`; what lies in holes there and is to be buried joins what is `buried`."""
     first, last = window.end, found[-1].last
     if limit <= 0 or last < first:
-        return taken, buried
+        return
     if last - first >= limit:
         last = _edge(found, holes, first, limit, asking.strict)
+    if not holes:
+        run = Run(first, last, State.ACQUIRED, 1, asking.member, asking.lock_due)
+        window.append(run)
+        taken.append(run)
+        return
     for piece in pieces(holes, first, last):
         run = Run(piece.first, piece.last, piece.state, 0)
         if piece.state is State.AVAILABLE:
@@ -98,7 +107,6 @@ def take_fresh(
             run.reason = Reason.EXPIRED
             buried.append(run)
         window.append(run)
-    return taken, buried
 
 
 def lock(run: Run, asking: Asking) -> None:
@@ -139,7 +147,6 @@ def ranges(taken: Sequence[Run], found: Sequence[Span], batch_size: int) -> list
     """What a member is told that it got: neighbours with one count as one range, in pieces that
     end with a batch of the log at or after `batch_size` records."""
     result: list[Acquired] = []
-    batch_size = max(1, batch_size)
     at = 0
     while at < len(taken):
         first, last, count = taken[at].first, taken[at].last, taken[at].count
@@ -148,7 +155,7 @@ def ranges(taken: Sequence[Run], found: Sequence[Span], batch_size: int) -> list
             last = taken[at].last
             at += 1
         while last - first >= batch_size:
-            edge = batch_last(found, first + batch_size - 1)
+            edge = batch_last(found, first + max(1, batch_size) - 1)
             if edge >= last:
                 break
             result.append(Acquired(first, edge, count))

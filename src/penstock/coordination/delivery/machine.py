@@ -101,24 +101,22 @@ class Delivery:
         if not found or records_max <= 0 or read_from > window.end or self._failed:
             return []
         due = at.mono + settings.lock_ms
+        self._wake(due)
         asking = Asking(member, due, records_max, strict, settings.count_max)
         lowest = max(read_from, window.start)
         missing = holes.gaps(lowest, found)
+        taken: list[Run] = []
         buried: list[Run] = []
+        left = records_max
         if skip or expired:
             missing = holes.all_holes(missing, skip, expired, settings.buries)
-        if missing:
-            buried = holes.drop(window, missing, lowest)
-        taken, is_all = acquiring.take_known(window, asking, found, lowest)
-        if not is_all:
-            limit = min(
-                records_max - sum(run.size for run in taken), settings.in_flight_max - window.open
-            )
-            fresh, late = acquiring.take_fresh(window, asking, found, missing, limit)
-            taken += fresh
-            buried += late
-        if taken:
-            self._wake(due)
+        if lowest < window.end:
+            if missing:
+                buried = holes.drop(window, missing, lowest)
+            taken, left = acquiring.take_known(window, asking, found, lowest)
+        if left > 0:
+            limit = min(left, settings.in_flight_max - window.open)
+            acquiring.take_fresh(window, asking, found, missing, limit, taken, buried)
         if buried:
             self._writes.send(buried, buried, None, out)
         if missing:
@@ -135,34 +133,25 @@ class Delivery:
         if self._failed:
             out.answers.append((token, told(self._failed)))
             return
-        pieces = acknowledging.understood(said)
-        if pieces is None:
-            out.answers.append((token, ErrorCode.INVALID_REQUEST))
+        if whole := acknowledging.exactly(self._window, member, said):
+            self._say(whole, said[0].words[0], at)
+            self._writes.send((whole,), (whole,), token, out)
             return
-        window = self._window
-        error = acknowledging.refusal(window, member, pieces, self.settings.renewable)
-        if error is not None:
-            out.answers.append((token, error))
+        pieces = acknowledging.judged(self._window, member, said, self.settings.renewable)
+        if isinstance(pieces, ErrorCode):
+            out.answers.append((token, pieces))
             return
-        window.cut([offset for piece in pieces for offset in (piece.first, piece.last + 1)])
         changed: list[Run] = []
-        for first, last, word in pieces:
-            runs = window.over(first, last)
+        for run, word in acknowledging.parts(self._window, pieces):
             if word == Acknowledge.RENEW:
-                self._renew(runs, at)
+                run.due = at.mono + self.settings.lock_ms
             else:
-                for run in runs:
-                    self._say(run, word, at)
-                changed += runs
+                self._say(run, word, at)
+                changed.append(run)
         if changed:
             self._writes.send(changed, changed, token, out)
         else:
             out.answers.append((token, ErrorCode.NONE))
-
-    def _renew(self, runs: Iterable[Run], at: Moment) -> None:
-        due = at.mono + self.settings.lock_ms
-        for run in runs:
-            run.due = due
 
     def _say(self, run: Run, word: int, at: Moment) -> None:
         if word == Acknowledge.ACCEPT:

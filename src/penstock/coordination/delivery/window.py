@@ -36,15 +36,17 @@ class Run:
         "ticket",
     )
 
-    def __init__(self, first: int, last: int, state: State, count: int) -> None:
+    def __init__(
+        self, first: int, last: int, state: State, count: int, member: str = "", due: int = 0
+    ) -> None:
         self.first = first
         self.last = last
         self.state = state
         self.count = count
-        self.member = ""
+        self.member = member
         """Who holds the lock. While a write about the run is on its way it still says who did:
         that member has the run again if the write fails."""
-        self.due = 0
+        self.due = due
         """The monotonic time at which the lock or the wait ends; 0 for none."""
         self.not_before = Millis(0)
         """The wall time at which a record that waits becomes available: outlives this process."""
@@ -66,9 +68,7 @@ class Run:
 
     def split(self, at: int) -> Run:
         """Keep what lies below `at`; what comes back has the rest."""
-        rest = Run(at, self.last, self.state, self.count)
-        rest.member = self.member
-        rest.due = self.due
+        rest = Run(at, self.last, self.state, self.count, self.member, self.due)
         rest.not_before = self.not_before
         rest.reason = self.reason
         rest.is_kept = self.is_kept
@@ -120,11 +120,12 @@ class Window:
     def append(self, run: Run) -> None:
         """Take up what was just read, which begins where the window ends."""
         invariant(run.first == self.end, "a run that does not begin where the window ends")
+        end = run.last + 1
         if self._free == self.end and not run.is_free:
-            self._free = run.last + 1
+            self._free = end
         self.runs.append(run)
         self._firsts.append(run.first)
-        self.end = run.last + 1
+        self.end = end
         if run.state in DONE:
             self.closed += run.size
 
