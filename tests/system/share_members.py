@@ -38,7 +38,9 @@ class Members:
         self.words: Counter[str] = Counter()
         self.problems: list[str] = []
         self.done: set[tuple[str, int, int]] = set()
-        """What somebody has accepted or rejected, and was heard."""
+        """What somebody has accepted or rejected, whether or not an answer said that it counts."""
+        self.busy_at = time.monotonic()
+        """When somebody was last given a record."""
         self._threads = [
             threading.Thread(target=self._live, args=(number,), daemon=True)
             for number in range(count)
@@ -89,6 +91,8 @@ class Members:
         while not self._stopping.is_set():
             began = recorder.now()
             records = client.poll(POLL_SECONDS)
+            if records:
+                self.busy_at = time.monotonic()
             for record in records:
                 recorder.note(
                     Deliver(
@@ -146,6 +150,8 @@ class Members:
             )
             for each in records
         ]
+        if word in (Word.ACCEPT, Word.REJECT):
+            self.done |= {(each.topic, each.partition, each.offset) for each in records}
         try:
             client.acknowledge(records, word)
         except Refusal as refusal:
@@ -162,6 +168,4 @@ class Members:
             raise
         for note in notes:
             recorder.ok(note)
-            if word in (Word.ACCEPT, Word.REJECT):
-                self.done.add((note.topic, note.partition, note.offset))
         self.words[word.name] += len(notes)

@@ -78,6 +78,7 @@ def test_every_record_is_accepted_and_none_comes_again_whichever_node_fails(
         members.accept_all()
         feed.finish(60)
         until_done(members, feed.acknowledged)
+        until_quiet(members)
         members.stop(60)
         reader = Recorder("reader")
         read_to_end({"bootstrap.servers": bootstrap}, places, reader)
@@ -109,3 +110,11 @@ def until_done(members: Members, count: int, seconds_max: float = 60) -> None:
         told = f"{len(members.done)} of {count} done; {dict(members.words)}; {members.problems}"
         assert time.monotonic() < deadline, told
         time.sleep(0.05)
+
+
+def until_quiet(members: Members, seconds_max: float = 60) -> None:
+    """Nothing comes back any more: not what was accepted without an answer, either."""
+    deadline = time.monotonic() + seconds_max
+    while time.monotonic() < members.busy_at + LOCK_SECONDS + 2:
+        assert time.monotonic() < deadline, "records come back on and on"
+        time.sleep(0.1)
