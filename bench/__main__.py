@@ -13,12 +13,14 @@ from pathlib import Path
 from bench import (
     chart,
     cluster,
+    delayed,
     groups,
     lifecycle,
     machine,
     pipelines,
     report,
     security,
+    share,
     traffic,
     txn,
 )
@@ -32,8 +34,10 @@ CASES = (
     *traffic.CASES,
     *txn.CASES,
     *groups.CASES,
+    *share.CASES,
     *pipelines.CASES,
     *lifecycle.CASES,
+    *delayed.CASES,
     *cluster.CASES,
     *security.CASES,
 )

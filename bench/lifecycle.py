@@ -19,7 +19,7 @@ SECONDS_MAX = 300
 def start(node: Node, _: Scale) -> Measures:
     """From exec to the first answered Metadata request, on an empty data directory."""
     node.launch()
-    seconds = _until_led(node, 0)
+    seconds = until_led(node, 0)
     return {"seconds": seconds, "memory": memory_mb(node.pid)}
 
 
@@ -38,7 +38,7 @@ def partitions(node: Node, scale: Scale) -> Measures:
         for topic in topics:
             if error := wire.ask_topic(client, topic, TOPIC_PARTITIONS):
                 raise ClientFailed(f"{node.name} refused to create {topic} with error {error}")
-    creation = _until_led(node, scale.partitions + FEW, begin)
+    creation = until_led(node, scale.partitions + FEW, begin)
 
     _produce(node, ["few"], FEW, batches)
     held = _produce(node, ["few"], FEW, batches)
@@ -47,7 +47,7 @@ def partitions(node: Node, scale: Scale) -> Measures:
     memory = memory_mb(node.pid)
     node.kill()
     node.launch()
-    restart = _until_led(node, scale.partitions + FEW)
+    restart = until_led(node, scale.partitions + FEW)
     return {
         "creation": creation,
         "held": held / few,
@@ -79,7 +79,7 @@ def _produce(node: Node, topics: list[str], each: int, batches: int) -> float:
         return spent.since()
 
 
-def _until_led(node: Node, count: int, begin: float | None = None) -> float:
+def until_led(node: Node, count: int, begin: float | None = None) -> float:
     """Seconds from `begin` (or the node's exec) until Metadata tells of `count` led partitions."""
     begin = node.started_at if begin is None else begin
     while time.monotonic() - begin < SECONDS_MAX:
