@@ -57,7 +57,7 @@ def stateful(source: str) -> Topology:
 
 def word_count(source: str) -> Topology:
     """Splits lines, hands words on by a repartition topic, and counts them."""
-    handed_on = f"{source}-repartition"
+    handed_on = f"{source}-handed-on"
     return application(
         subtopology("0", source, writes=[handed_on]),
         subtopology(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ async def test_internal_topics_are_missing_at_first(talk: StreamsConversation) -
     await talk.create("lines", 3)
     first = await talk.say("a", 0, topology=word_count("lines"))
     assert codes(first) == [StatusCode.MISSING_INTERNAL_TOPICS]
-    await talk.wait_for_topics("lines-repartition", "lines-changelog")
+    await talk.wait_for_topics("lines-handed-on", "lines-changelog")
     got = await talk.say("a", 2)
     assert codes(got) == []
     assert [(it.subtopology_id, it.partitions) for it in got.active_tasks] == [
@@ -103,9 +104,9 @@ async def test_internal_topics_are_missing_at_first(talk: StreamsConversation) -
     await talk.say("a", 3, {"0": [0, 1, 2], "1": [0, 1, 2]})
     await talk.say("a", 3, {"0": [0, 1, 2], "2": [0]})
     assert (await talk.say("a", 3, {"0": [3]})).error_code == ErrorCode.INVALID_REQUEST
-    await talk.delete("lines-repartition")
+    await talk.delete("lines-handed-on")
     assert codes(await talk.say("a", 3)) == [StatusCode.MISSING_INTERNAL_TOPICS]
-    await talk.wait_for_topics("lines-repartition")
+    await talk.wait_for_topics("lines-handed-on")
     await talk.say("a", 3, {})
     await talk.say("a", 5, {})
 
@@ -296,7 +297,7 @@ async def test_what_members_say_of_themselves(talk: StreamsConversation) -> None
     topology = stateless("themselves")
     here = StreamsGroupHeartbeatRequestEndpoint(host="here", port=9)
     tags = [KeyValue(key="zone", value="z"), KeyValue(key="cluster", value="k")]
-    fields = {"user_endpoint": here, "client_tags": tags, "rack_id": "r"}
+    fields: Any = {"user_endpoint": here, "client_tags": tags, "rack_id": "r"}
     await talk.say("a", 0, topology=topology, endpoint_information_epoch=-1, **fields)
     await talk.say("a", 2, endpoint_information_epoch=0)
     await talk.say("b", 0, topology=topology, endpoint_information_epoch=-1)
