@@ -8,6 +8,7 @@ else each topic is shared out for itself among those who want it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _fill(
     turn = 0
     for partition, held_by in holders.items():
         for _ in range(sharing - len(held_by)):
-            order = [*range(turn, len(hungry)), *range(turn)]
+            order = chain(range(turn, len(hungry)), range(turn))
             place = next((it for it in order if partition not in keeps[hungry[it]]), None)
             if place is None:
                 break  # all who could take more have it: a little less balance does no harm
