@@ -18,6 +18,7 @@ from typing import Any
 
 from codegen.names import module_of
 from codegen.notation import NEVER, Field, Message, Shape, Versions, versions_of, write_facts
+from codegen.own import MODULES as OWN
 from codegen.own import add_own
 
 FACTS = Path(__file__).parent / "facts"
@@ -132,7 +133,8 @@ def main(jars: Path) -> None:
     modules = modules_of(jars)
     FACTS.mkdir(exist_ok=True)
     for stale in FACTS.glob("*.facts"):
-        stale.unlink()
+        if stale.stem not in OWN:
+            stale.unlink()
     for module, messages in modules.items():
         (FACTS / f"{module}.facts").write_text(write_facts(messages))
     print(f"{sum(map(len, modules.values()))} messages in {len(modules)} files")

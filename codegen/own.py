@@ -1,4 +1,5 @@
-"""What Penstock adds to Apache's messages: tagged fields, which whoever does not know them skips.
+"""What Penstock adds to Apache's messages: a few requests, which clients are not shown, and tagged
+fields, which whoever does not know them skips.
 
     NotBefore    of a state batch: the wall time in milliseconds at which its records become
                  available again. A record that was released waits out its back-off; the time has to
@@ -15,6 +16,9 @@ from collections.abc import Iterator
 from codegen.notation import Field, Message
 
 TAG_FIRST = 10_000
+
+MODULES = frozenset(("cancel_delayed_records", "describe_delayed_records"))
+"""Facts of requests that are Penstock's alone: delayed records are listed and cancelled by them."""
 
 NOT_BEFORE = "NotBefore"
 

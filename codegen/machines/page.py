@@ -18,6 +18,7 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from penstock.coordination.delivery import states as delivery
 from penstock.coordination.group.classic import states as classic
 from penstock.coordination.group.consumer import member as consumer_member
 from penstock.coordination.group.consumer import reconcile as consumer
@@ -92,6 +93,16 @@ MACHINES = (
         txn.NEXT,
         txn.TxnState.EMPTY,
         lambda state: state.title if isinstance(state, txn.TxnState) else state.name,
+    ),
+    Machine(
+        "A record that a share group reads",
+        "Each share group has its own opinion of each record between its start and the last record "
+        "it has read. What a member says counts when the share coordinator has it; until then the "
+        "record is neither the member's nor anybody else's.",
+        "penstock/coordination/delivery/states.py",
+        delivery.NEXT,
+        delivery.State.AVAILABLE,
+        camel,
     ),
     Machine(
         "A voter of the metadata quorum",

@@ -97,3 +97,9 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    DESCRIBE_DELAYED_RECORDS = 30000
+    CANCEL_DELAYED_RECORDS = 30001
+
+
+PENSTOCKS_OWN_FROM = 30_000
+"""Keys from here on are Penstock's: served, but not advertised, for no Kafka client knows them."""

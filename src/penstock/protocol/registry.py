@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
+from penstock.protocol.api_keys import PENSTOCKS_OWN_FROM
 from penstock.protocol.generated.api_table import APIS
 from penstock.protocol.message import Message
 
@@ -99,4 +100,5 @@ API: dict[int, ApiSpec] = {
 
 def advertised(listener: str) -> list[ApiSpec]:
     """The APIs of a `broker` or a `controller` listener, by key."""
-    return [spec for spec in API.values() if listener in spec.listeners]
+    shown = (spec for spec in API.values() if spec.key < PENSTOCKS_OWN_FROM)
+    return [spec for spec in shown if listener in spec.listeners]

@@ -60,6 +60,8 @@ _ROWS = {
     ),
     ApiKey.DELETE_RECORDS: _handler("DELETE on each topic"),
     ApiKey.DESCRIBE_PRODUCERS: _handler("READ on each topic"),
+    ApiKey.DESCRIBE_DELAYED_RECORDS: _handler("READ on each topic"),
+    ApiKey.CANCEL_DELAYED_RECORDS: _handler("WRITE on each topic"),
     # -- what there is
     ApiKey.API_VERSIONS: _all("a client must know which versions it may speak"),
     ApiKey.METADATA: _handler(

@@ -152,7 +152,7 @@ class Delays:
         due = takewhile(lambda row: row.due <= now, delays.waiting.rows_from(-1))
         size_max = min(SLICE_BYTES_MAX, partition.log.config.message_max_bytes)
         try:
-            parked = await self._read(partition.log, list(islice(due, self._slice)), size_max)
+            parked = await self.read(partition.log, list(islice(due, self._slice)), size_max)
         except (OSError, CorruptSegment) as problem:
             return f"they cannot be read: {problem}"
         result = deliver(partition, parked, self._broker.clock.now())
@@ -162,7 +162,8 @@ class Delays:
         self._slice = max(self._slice // 2, SLICE_MIN) if slow else min(2 * self._slice, SLICE_MAX)
         return ""
 
-    async def _read(self, source: Log, rows: list[Row], size_max: int) -> list[Parked]:
+    async def read(self, source: Log, rows: list[Row], size_max: int) -> list[Parked]:
+        """The bytes of delayed records, of as many as `size_max` allows, and of one at least."""
         batches = locate(source, rows)
         found = bodies_cached(batches, rows, size_max)
         if found is not None:
@@ -195,7 +196,7 @@ class Delays:
         at = moved = 0
         while at < len(rows) and partition.leading and partition.log is source:
             size_max = min(SLICE_BYTES_MAX, source.config.message_max_bytes)
-            parked = await self._read(source, rows[at : at + SLICE_FIRST], size_max)
+            parked = await self.read(source, rows[at : at + SLICE_FIRST], size_max)
             moved += sum(len(each.body or b"") for each in parked)
             at += len(parked)
             if moved * len(rows) > freed * at // 2:

@@ -5,7 +5,7 @@ import pytest
 from codegen.generate import FACTS
 from codegen.import_facts import modules_of
 from codegen.notation import read_facts, write_facts
-from codegen.own import BATCHES, NOT_BEFORE, TAG_FIRST
+from codegen.own import BATCHES, MODULES, NOT_BEFORE, TAG_FIRST
 from penstock.protocol.generated.share_records import (
     ShareUpdateKey,
     ShareUpdateValue,
@@ -18,6 +18,7 @@ from tests.oracle import apache
 @pytest.mark.java
 def test_the_facts_are_those_of_apaches_jars_and_what_is_ours() -> None:
     there = {path.stem: path.read_text() for path in FACTS.glob("*.facts")}
+    assert {there.pop(module).split()[0] for module in MODULES} == {"request"}
     jars = modules_of(apache.install() / "libs")
     assert {module: write_facts(messages) for module, messages in jars.items()} == there
 

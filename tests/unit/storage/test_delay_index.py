@@ -214,12 +214,9 @@ def test_batches_of_no_or_of_a_later_version_are_left_alone() -> None:
     notice = read_notice(data)
     assert read_rows(data, notice) == [Row(1, 2, 3, 4)]
     assert bytes(data[notice.bodies_at :]).startswith(b"four")
-    for cut in range(len(data)):
-        try:
+    for cut in range(notice.bodies_at):
+        with pytest.raises(InvalidRecord):
             read_rows(data[:cut], read_notice(data[:cut]))
-        except InvalidRecord:
-            continue
-        assert cut >= notice.bodies_at
 
 
 def test_a_snapshot_holds_all_of_it(told: Told) -> None:

@@ -92,4 +92,6 @@ APIS: tuple[tuple[int, str, str, int, int, int, tuple[str, ...], bool], ...] = (
     (90, "DescribeShareGroupOffsets", "describe_share_group_offsets", 0, 1, 0, ("broker",), False),
     (91, "AlterShareGroupOffsets", "alter_share_group_offsets", 0, 0, 0, ("broker",), False),
     (92, "DeleteShareGroupOffsets", "delete_share_group_offsets", 0, 0, 0, ("broker",), False),
+    (30000, "DescribeDelayedRecords", "describe_delayed_records", 0, 0, 0, ("broker",), False),
+    (30001, "CancelDelayedRecords", "cancel_delayed_records", 0, 0, 0, ("broker",), False),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.metadata.levels import KRAFT_VERSION
 from penstock.model.errors import ErrorCode
-from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.api_keys import PENSTOCKS_OWN_FROM, ApiKey
 from penstock.protocol.generated.api_versions import (
     ApiVersion,
     ApiVersionsResponse,
@@ -38,8 +38,9 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> ApiVersio
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = broker.image
     controllers = call.listener_name in broker.config.controller_listener_names
+    served = sorted(CONTROLLER_HANDLERS if controllers else HANDLERS)
     return ApiVersionsResponse(
-        api_keys=[_entry(key) for key in sorted(CONTROLLER_HANDLERS if controllers else HANDLERS)],
+        api_keys=[_entry(key) for key in served if key < PENSTOCKS_OWN_FROM],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in broker.supported_features.items()
