@@ -26,7 +26,7 @@ from penstock.coordination.delivery.effects import (
 )
 from penstock.coordination.delivery.machine import Delivery
 from penstock.coordination.delivery.settings import Backoff, DeliverySettings
-from penstock.coordination.delivery.states import State
+from penstock.coordination.delivery.states import NEXT, State
 from penstock.coordination.effects import Moment
 from penstock.coordination.share.batches import merge
 from penstock.model.errors import ErrorCode
@@ -97,6 +97,7 @@ WORDS = (
     Acknowledge.RENEW,
     Acknowledge.GAP,
 )
+STEPS = {(before, after) for (before, _), after in NEXT.items()}
 ERRORS = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -153,10 +154,12 @@ class Life:
         self.writes: list[Write] = []
         self.letters: list[DeadLetter] = []
         self.spoke = {}
+        self.states: dict[int, State] = {}
         held = Held(0, self.held_start, tuple(self.held))
         self.delivery = Delivery(held, self.settings, CHANCE, self.at)
         self.model = Model.loaded(self.settings, self.held_start, self.held, self.at)
         out = Outcome()
+        self.states = {o: entry.state for o, entry in self.model.entries.items()}
         self.delivery.on_log_start(self.log_began, self.at, out)
         self.model.begin_at(self.log_began)
         self.delivery.on_due(self.at, out)
@@ -171,6 +174,7 @@ class Life:
             accepted = self.spoke.pop(token)
             if error is ErrorCode.NONE:
                 self.accepted |= accepted
+        self.check_steps()
         model, machine = self.model, self.delivery
         assert (machine.start, machine.end) == (model.start, model.end)
         seen = model.start
@@ -186,6 +190,19 @@ class Life:
         for write in out.writes:
             assert write.start <= model.start
             assert 0 <= write.complete <= model.end - write.start
+
+    def check_steps(self) -> None:
+        """Each record took a way that the table of states has. What its member has said about it
+        does not count yet while the member is named."""
+        now = {
+            offset: State.ACQUIRED if member else State[state]
+            for first, last, state, _, member in self.delivery.view()
+            for offset in range(first, last + 1)
+        }
+        for offset, state in now.items():
+            before = self.states.get(offset, State.AVAILABLE)
+            assert state is before or (before, state) in STEPS, (offset, before, state)
+        self.states = now
 
     # -- inputs ------------------------------------------------------------------------------------
 

@@ -350,6 +350,14 @@ class Delivery:
 
     # -- looking ----------------------------------------------------------------------------------
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is on its way, to the share coordinator or to the dead-letter topic, and
+        nobody holds anything: a machine that is forgotten now leaves nothing undone."""
+        return self._writes.is_empty and not any(
+            run.state in (State.ACQUIRED, State.ARCHIVING) for run in self._window.runs
+        )
+
     def view(self) -> list[tuple[int, int, str, int, str]]:
         """(first, last, state, count, member) of all in flight: for tests and descriptions."""
         return [

@@ -69,9 +69,10 @@ class Run:
     def split(self, at: int) -> Run:
         """Keep what lies below `at`; what comes back has the rest."""
         rest = Run(at, self.last, self.state, self.count, self.member, self.due)
-        rest.not_before = self.not_before
-        rest.reason = self.reason
-        rest.is_kept = self.is_kept
+        if self.state is not State.ACQUIRED:
+            rest.not_before = self.not_before
+            rest.reason = self.reason
+            rest.is_kept = self.is_kept
         self.last = at - 1
         return rest
 

@@ -77,6 +77,10 @@ class Writes:
         )
         out.writes.append(Write(ticket, window.start, batches, window.closed + window.closing))
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._on_their_way
+
     def ended(self, ticket: int) -> Ended | None:
         """A write has ended, one way or another; None if nobody waits for it."""
         sent = self._on_their_way.pop(ticket, None)
