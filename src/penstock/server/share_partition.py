@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.coordination.delivery.effects import Outcome
+from penstock.coordination.delivery.effects import Outcome, State
 from penstock.coordination.delivery.machine import Delivery
 from penstock.coordination.effects import Moment
 from penstock.model.errors import ErrorCode
@@ -315,6 +315,8 @@ class SharePartition:
         out = Outcome()
         self.delivery.on_buried(letter.first, letter.last, buried, self._moment(), out)
         self._settle(out)
+        if self.retiring:
+            self.retire()
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -356,10 +358,16 @@ class SharePartition:
             self.delivery.settings = self._settings(self.key.group_id).delivery
 
     def retire(self) -> None:
-        """Nobody needs it for now; others may change what the coordinator holds."""
+        """Nobody needs it for now, and others may change what the coordinator holds: end, as soon
+        as all is written down and the dead are buried."""
         self.retiring = True
-        if not self._writing:
+        if not self._writing and not self._has_letters:
             self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    @property
+    def _has_letters(self) -> bool:
+        rows = () if self.delivery is None else self.delivery.view()
+        return any(state == State.ARCHIVING.name for _, _, state, _, _ in rows)
 
     def idle_since(self) -> Millis | None:
         """Since when nobody has needed it; None while somebody does."""

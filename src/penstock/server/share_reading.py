@@ -13,12 +13,14 @@ from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.protocol.generated.share_fetch import AcquiredRecords, PartitionData
 from penstock.server.rights import may_topic
+from penstock.server.share_expiry import expired_in
 from penstock.server.share_spans import batches_in, cut
 from penstock.storage.txn_index import CorruptTxnIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.coordination.delivery.effects import Span
     from penstock.protocol.generated.share_fetch import ShareFetchRequest
     from penstock.replica.outcomes import Readable
     from penstock.replica.partition import Partition
@@ -200,6 +202,9 @@ class ShareReading:
         try:
             aborted = driver.partition.aborted(offset, read) if self._committed_only else ()
             batches = batches_in(data, offset, count_max, aborted)
+            expired: list[Span] = []
+            if driver.partition.log.config.ttl_enable:
+                expired = expired_in(data, batches, self.broker.clock.now())
         except (OSError, CorruptTxnIndex):
             self.errors[key] = ErrorCode.KAFKA_STORAGE_ERROR
             return 0
@@ -217,7 +222,7 @@ class ShareReading:
             self._batch_size,
             self._strict,
             batches.hidden,
-            (),
+            expired,
         )
         if not acquired:
             return 0

@@ -1,8 +1,8 @@
 """Which offsets stand in a slice of a log: its batches, by their heads alone.
 
 A share group takes records out of a slice without reading it: offsets, positions and attributes of
-each batch are in its head. What nobody may see (markers of transactions, and what was aborted) is
-told from the rest by the same heads.
+each batch are in its head. What nobody may see (markers of transactions, what was aborted, and
+batches that were emptied) is told from the rest by the same heads.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def batches_in(
             window_at = at
             if len(window) < HEAD_SIZE:
                 break  # the file was cut under our hands
-        base, length, _, _, _, attributes, delta, _, _, producer_id, _, _, _ = unpack(
+        base, length, _, _, _, attributes, delta, _, _, producer_id, _, _, count = unpack(
             window, at - window_at
         )
         at += length + PREFIX_SIZE
@@ -65,7 +65,7 @@ def batches_in(
         spans.append(span)
         ends.append(at)
         aside = veil is not None and veil.covers(span, producer_id, attributes)
-        if aside or attributes & CONTROL:
+        if aside or attributes & CONTROL or not count:
             hidden.append(span)
         if span.last + 1 >= until:
             break

@@ -105,6 +105,12 @@ def test_markers_of_transactions_hold_nothing_for_anybody(sliced: Slice) -> None
     assert seen.hidden == [Span(102, 102)]
 
 
+def test_a_batch_that_was_emptied_holds_nothing(sliced: Slice) -> None:
+    empty = bytearray(data(2))
+    empty[57:61] = bytes(4)  # as compaction leaves it, to keep the producer's sequence
+    assert batches_in(sliced(data(1), empty), 100, MANY).hidden == [Span(101, 102)]
+
+
 def test_what_was_aborted_is_hidden_and_nothing_else_is(sliced: Slice) -> None:
     whole = sliced(
         data(2, producer=7),  # 100, aborted
