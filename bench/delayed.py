@@ -43,7 +43,7 @@ def pending(node: Node, scale: Scale) -> Measures:
         parking = spent.since()
         pairs = [
             (_produce(plain, scale.records), _produce(node, scale.records))
-            for _ in range(WARM_UPS + 2 * scale.rounds)
+            for _ in range(WARM_UPS + scale.rounds)
         ][WARM_UPS:]
         held = memory_mb(node.pid)
         node.kill()
