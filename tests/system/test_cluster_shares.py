@@ -93,10 +93,15 @@ def test_every_record_is_accepted_and_none_comes_again_whichever_node_fails(
 def prepare(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
+    begin_at_the_beginning(bootstrap, GROUP)
+
+
+def begin_at_the_beginning(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     first = ConfigEntry(
         "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
     )
-    group = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[first])
+    group = ConfigResource(ResourceType.GROUP, name, incremental_configs=[first])
     admin.incremental_alter_configs([group])[group].result(30)
 
 
