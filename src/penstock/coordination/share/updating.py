@@ -123,4 +123,4 @@ def _snapshot(held: ShareState, at: Moment, out: Effects, key: ShareKey, said: W
 
 def _complete(held: ShareState, said: Writing) -> int:
     """It counts from the start that came with it."""
-    return held.complete if said.start < held.start else said.complete
+    return held.complete if NO_START < said.start < held.start else said.complete
