@@ -55,7 +55,7 @@ def take_known(
         if is_suspect := run.count >= suspect_from:
             if taken:
                 return taken, 0
-            last = min(last, first + _company(run, suspect_from, asking.count_max) - 1)
+            last = min(last, first + _company(run, asking.count_max) - 1)
         if last - first >= left:
             edge = first + left - 1
             last = edge if asking.strict else min(last, batch_last(found, edge))
@@ -70,11 +70,11 @@ def take_known(
     return taken, left
 
 
-def _company(run: Run, suspect_from: int, count_max: int) -> int:
+def _company(run: Run, count_max: int) -> int:
     """How many suspects go out together."""
     if count_max > _SUSPECT_COUNT_MIN and run.count >= count_max - 1:
         return 1
-    return max(1, run.size >> min(run.count - suspect_from + 1, 62))
+    return max(1, run.size // 2)
 
 
 def take_fresh(

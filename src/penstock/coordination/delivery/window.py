@@ -94,7 +94,7 @@ class Run:
 class Window:
     """The runs of one share group on one partition, in order and without holes."""
 
-    __slots__ = ("_firsts", "_free", "_tidy_at", "closed", "closing", "end", "runs", "start")
+    __slots__ = ("_changes", "_firsts", "_free", "closed", "closing", "end", "runs", "start")
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -107,7 +107,8 @@ class Window:
         """Offsets that will be, if the writes that are on their way succeed."""
         self._free = start
         """No offset below is free to be acquired."""
-        self._tidy_at = _RUNS_MANY
+        self._changes = 0
+        """Runs that may have become like their neighbours since somebody looked."""
 
     @property
     def open(self) -> int:
@@ -159,6 +160,7 @@ class Window:
 
     def freed(self, run: Run) -> None:
         """A run may be acquired from now on."""
+        self._changes += 1
         if run.first < self._free:
             self._free = run.first
 
@@ -182,6 +184,7 @@ class Window:
         run.due = 0
         run.not_before = Millis(0)
         self.closed += run.size
+        self._changes += 1
 
     def advance(self) -> None:
         """Move the start over what is done with."""
@@ -196,7 +199,8 @@ class Window:
             self.start = runs[passed].first if passed < len(runs) else self.end
             del runs[:passed]
             del self._firsts[:passed]
-        if len(runs) > self._tidy_at:
+        # What a look costs is shared by what has changed since the last one.
+        if len(runs) > _RUNS_MANY and 4 * self._changes > len(runs):
             self.tidy()
 
     def begin_at(self, start: int) -> None:
@@ -231,5 +235,4 @@ class Window:
                 kept.append(run)
         self.runs = kept
         self._firsts = [run.first for run in kept]
-        # Twice as many again before the next look: its cost is shared by what made them.
-        self._tidy_at = max(_RUNS_MANY, 2 * len(kept))
+        self._changes = 0
