@@ -41,8 +41,8 @@ The environment variables `PENSTOCK_BOOTSTRAP`, `PENSTOCK_COMMAND_CONFIG` and `P
 stand for the options. Each `-X KEY=VALUE` is one more setting, in librdkafka's words or Kafka's;
 a secret may be `env:NAME` or `file:PATH`. What goes before what, and how to make profiles, is told
 in [Secure a node](../how-to/secure-a-node.md). Commands that speak to brokers by themselves, those
-of `group`, `share`, `txn`, `user`, `acl`, `quota`, `token` and most of `cluster`, understand the
-settings of address and security alone.
+of `group`, `share`, `delayed`, `txn`, `user`, `acl`, `quota`, `token` and most of `cluster`,
+understand the settings of address and security alone.
 """
 
 _EXAMPLES = """\
@@ -61,6 +61,7 @@ penstock group reset billing -t orders --by-duration 2h --dry-run
 penstock share describe workers                   # members, lag, what is set for it
 penstock dlq list                                 # dead letters, by topic, group and reason
 penstock dlq redrive dlq.orders --reason rejected --since 2h --dry-run
+penstock delayed list orders --before 1h          # what is to be delivered later
 penstock txn list --state ongoing --longer-than 5m
 penstock pipeline init orders.yml                 # a pipeline file to begin with
 penstock pipeline run orders.yml --once           # what is there now, then end

@@ -32,6 +32,11 @@ COMMANDS = {
     "group": ("penstock.cli.group", "group", "List, describe, measure, reset and delete groups."),
     "share": ("penstock.cli.share", "share", "List, describe and reset share groups."),
     "dlq": ("penstock.cli.dlq", "dlq", "List, show, redrive and purge dead letters."),
+    "delayed": (
+        "penstock.cli.delayed",
+        "delayed",
+        "List and cancel records that are to be delivered later.",
+    ),
     "txn": ("penstock.cli.txn", "txn", "List, describe, find and abort transactions."),
     "pipeline": (
         "penstock.cli.pipeline",

@@ -15,7 +15,7 @@ from typing import TypeVar
 from penstock.cli.addresses import KNOCK_SECONDS_MAX
 from penstock.cli.failure import UNREACHABLE, Failure
 from penstock.cli.wire_security import Security
-from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.api_keys import PENSTOCKS_OWN_FROM, ApiKey
 from penstock.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.headers import read_response_header, write_request_header
 from penstock.protocol.message import Message
@@ -64,6 +64,8 @@ class Wire:
 
     def _version(self, key: int, version_max: int | None) -> int:
         spec = API[key]
+        if key >= PENSTOCKS_OWN_FROM:
+            return spec.versions[-1]  # brokers do not tell of these
         lowest, highest = self._known.get(key, (0, -1))
         version = min(highest, spec.versions[-1])
         if version_max is not None:

@@ -27,6 +27,7 @@ Commands:
   group     List, describe, measure, reset and delete groups.
   share     List, describe and reset share groups.
   dlq       List, show, redrive and purge dead letters.
+  delayed   List and cancel records that are to be delivered later.
   txn       List, describe, find and abort transactions.
   pipeline  Run, watch and mend data pipelines on Spark.
   config    Describe, set, unset and validate configuration.
@@ -854,6 +855,85 @@ Options:
   --sent                          Only letters that were sent back.
   -y, --yes                       Do not ask.
   --dry-run                       Check, and change nothing.
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "delayed": """\
+Usage: penstock delayed [OPTIONS] COMMAND [ARGS]...
+
+  List and cancel records that are to be delivered later.
+
+Options:
+  -h, --help  Show this message and exit.
+
+Commands:
+  list    List records that wait for their time, the next ones first.
+  cancel  Let delayed records never be delivered: some by offset, or all,...
+""",
+    "delayed list": """\
+Usage: penstock delayed list [OPTIONS] {TOPIC}
+
+  List records that wait for their time, the next ones first.
+
+  OFFSET is what the producer of the record was told, and what `cancel` wants;
+  when the record is delivered, it gets another. Records of open transactions
+  are not listed.
+
+Arguments:
+  TOPIC <str>  The topic.  [required]
+
+Options:
+  -p, --partition P               Only this one; repeatable.  [x>=0]
+  --before TIME                   Only what is due before, such as
+                                  2026-11-15T09:30, or 2h from now.
+  -n, --limit N                   At most so many.  [default: 100; x>=1]
+  -o, --output <table|json|yaml>  How to print the answer.  [default: table]
+  -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
+                                  commas.  [env var: PENSTOCK_BOOTSTRAP;
+                                  default: localhost:9092]
+  -X KEY=VALUE                    A client setting, as librdkafka or Kafka
+                                  name it; repeatable.
+  --profile NAME                  Address and security of a cluster, by name;
+                                  see `penstock profile`.  [env var:
+                                  PENSTOCK_PROFILE; default: (the one in use)]
+  --command-config FILE           Security from a file of Kafka's client
+                                  properties.  [env var:
+                                  PENSTOCK_COMMAND_CONFIG]
+  --wait SECONDS                  How long to wait for an answer.  [default:
+                                  15.0; 0.1<=x<=3600]
+  -h, --help                      Show this message and exit.
+""",
+    "delayed cancel": """\
+Usage: penstock delayed cancel [OPTIONS] {TOPIC}
+
+  Let delayed records never be delivered: some by offset, or all, or all up to
+  a time.
+
+Arguments:
+  TOPIC <str>  The topic.  [required]
+
+Options:
+  -p, --partition P               Only this one; repeatable.  [x>=0]
+  --offset O                      The offset that its producer was told;
+                                  repeatable.  [x>=0]
+  --all                           All that wait.
+  --before TIME                   Only what is due before, such as
+                                  2026-11-15T09:30, or 2h from now.
+  --dry-run                       Check, and change nothing.
+  -y, --yes                       Do not ask.
   -o, --output <table|json|yaml>  How to print the answer.  [default: table]
   -b, --bootstrap HOST:PORT       A broker of the cluster, or several with
                                   commas.  [env var: PENSTOCK_BOOTSTRAP;
