@@ -15,14 +15,14 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from penstock.model import dead_letters as names
 from penstock.testing.share_client import ShareClient, Word
 from tests.oracle.nodes import Node
-from tests.unit.cli.runner import Penstock
+from tests.unit.cli.runner import InProcess, Penstock
 
 SECONDS_MAX = 30
 
 
 @pytest.fixture
 def penstock(broker: Node, tmp_path: Path) -> Penstock:
-    return Penstock(tmp_path, broker.bootstrap)
+    return InProcess(tmp_path, broker.bootstrap)
 
 
 def produce(broker: Node, topic: str, *values: str) -> None:

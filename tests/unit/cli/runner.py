@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
 SECONDS_MAX = 60
@@ -55,3 +58,20 @@ class Penstock:
             cwd=self.directory,
             env=self.environment,
         )
+
+
+class InProcess(Penstock):
+    """The same in this process, for tests of many commands: none waits for its imports again."""
+
+    def __call__(self, *words: str, stdin: str | bytes = b"") -> subprocess.CompletedProcess[str]:
+        from penstock.cli.main import run
+
+        assert not stdin, "standard input is this process' own"
+        out, error = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, self.environment, clear=True),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(error),
+        ):
+            status = run(words)
+        return subprocess.CompletedProcess(list(words), status, out.getvalue(), error.getvalue())
