@@ -12,7 +12,7 @@ from penstock.coordination.delivery.effects import AckBatch, Acknowledge
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.server.rights import may_topic
-from penstock.server.share_partition import Acknowledgements
+from penstock.server.share_answers import Acknowledgements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

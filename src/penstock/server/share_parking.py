@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 class ParkedShareFetch:
     """A share fetch that waits; logs and machines tell it of progress."""
 
-    def __init__(self, reading: ShareReading, min_bytes: int, wait_ms: int) -> None:
+    def __init__(self, reading: ShareReading, wait_ms: int) -> None:
         broker = reading.broker
         self._reading = reading
-        self._min_bytes = min_bytes
-        self._missing = min_bytes - reading.size
+        self._missing = max(1, reading.size_min - reading.size)
         self._looking = False
         self._must_answer = False
         self.done: asyncio.Future[None] = broker.loop.create_future()
@@ -32,7 +31,7 @@ class ParkedShareFetch:
         broker.parked_fetches += 1
         broker.parked_partitions += len(self._drivers)
         if reading.hasty:
-            self.progress(min_bytes)
+            self.progress(self._missing)
 
     def progress(self, size: int) -> None:
         """There may be `size` more bytes to be had, or news of another kind (0)."""
@@ -53,12 +52,12 @@ class ParkedShareFetch:
             return
         reading = self._reading
         reading.look()
-        if self._must_answer or reading.errors or reading.size >= self._min_bytes:
+        if self._must_answer or reading.errors or reading.size >= reading.size_min:
             reading.take()
             if self._must_answer or reading.has_news:
                 self.done.set_result(None)
                 return
-        self._missing = max(1, self._min_bytes - reading.size)
+        self._missing = max(1, reading.size_min - reading.size)
         if reading.hasty:
             self.progress(self._missing)
 

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from penstock.coordination.delivery.effects import Outcome, State
 from penstock.coordination.delivery.machine import Delivery
 from penstock.coordination.effects import Moment
 from penstock.model.errors import ErrorCode
 from penstock.replica.waiting import BYTES_UNCOUNTED
-from penstock.server.share_start import offset_to_begin_at
+from penstock.server.share_loading import load, told
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from penstock.coordination.delivery.effects import (
         AckBatch,
         Acquired,
         DeadLetter,
-        Held,
         Span,
         StateBatch,
         Write,
@@ -34,69 +33,11 @@ if TYPE_CHECKING:
     from penstock.replica.partition import Partition
     from penstock.replica.waiting import Waiter
     from penstock.server.broker import Broker
+    from penstock.server.share_answers import Acknowledgements
     from penstock.server.share_persister import ShareKey
     from penstock.server.share_settings import ShareSettings
 
 log = logging.getLogger("penstock.server")
-
-Answer = TypeVar("Answer")
-
-RELOAD_MS = 250
-RELOAD_MS_MAX = 2_000
-"""Between two attempts to load from a coordinator that is not there: it is being elected."""
-
-_PASSES = frozenset(
-    (
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-    )
-)
-"""Clients know no such errors of a fetch: they wait as they would for records."""
-
-_TOLD = {
-    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-}
-"""What a client hears of a coordinator's refusal; of all others that something went wrong."""
-
-
-class Acknowledgements:
-    """Those of one request that wait for what they say to be written down."""
-
-    __slots__ = ("_left", "done", "errors")
-
-    def __init__(self) -> None:
-        self.errors: dict[tuple[bytes, int], ErrorCode] = {}
-        """By partition; of those that are settled."""
-        self._left = 0
-        self.done: asyncio.Future[None] | None = None
-
-    @property
-    def settled(self) -> bool:
-        return self._left == 0
-
-    def expect(self) -> None:
-        """One partition's answer may come later."""
-        self._left += 1
-
-    def settle(self, key: tuple[bytes, int], error: ErrorCode) -> None:
-        """One partition's answer came."""
-        self.errors[key] = error
-        self._left -= 1
-        if self._left == 0 and self.done is not None and not self.done.done():
-            self.done.set_result(None)
-
-    async def wait(self) -> None:
-        """Until all are settled."""
-        if self._left:
-            self.done = asyncio.get_running_loop().create_future()
-            await self.done
 
 
 class SharePartition:
@@ -130,48 +71,25 @@ class SharePartition:
         self._writes: list[Write] = []
         self._writing = False
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._start(self._load())
 
     # -- loading ------------------------------------------------------------------------------
 
     async def _load(self) -> None:
-        persister = self._broker.coordinators.persister
-        held = await self._ask(lambda: persister.read(self.key, self.leader_epoch))
-        settings = self._settings(self.key.group_id)
-        if not isinstance(held, ErrorCode) and held.start < 0:
-            held = await self._begin(held, settings.reset)
+        reset = self._settings(self.key.group_id).reset
+        held = await load(self._broker, self.key, self.partition, reset)
         if isinstance(held, ErrorCode):
-            self.end(_TOLD.get(held, ErrorCode.UNKNOWN_SERVER_ERROR))
+            self.end(held)
             return
         at = self._moment()
         self._state_epoch = held.state_epoch
+        settings = self._settings(self.key.group_id)  # it may have changed meanwhile
         self.delivery = Delivery(held, settings.delivery, self._broker.chance, at)
         out = Outcome()
         self.delivery.on_log_start(self.partition.log.start, at, out)
         out.ready = True
         self._settle(out)
-
-    async def _begin(self, held: Held, reset: str) -> Held | ErrorCode:
-        """Choose where the group begins, and have it written down before anything is delivered: to
-        begin at the end once more, after a crash, would pass over what came meanwhile."""
-        start = offset_to_begin_at(self.partition, reset, self._broker.clock.now())
-        if isinstance(start, ErrorCode):
-            return start
-        persister = self._broker.coordinators.persister
-        epochs = (held.state_epoch, self.leader_epoch)
-        error = await self._ask(lambda: persister.write(self.key, *epochs, start, 0, ()))
-        return error or held._replace(start=start)
-
-    async def _ask(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The coordinator's answer, after as many attempts as it takes to find it."""
-        pause_ms = RELOAD_MS
-        while True:
-            answer = await question()
-            if answer not in _PASSES:
-                return answer
-            await asyncio.sleep(pause_ms / 1000)
-            pause_ms = min(2 * pause_ms, RELOAD_MS_MAX)
 
     # -- handing out --------------------------------------------------------------------------
 
@@ -264,7 +182,7 @@ class SharePartition:
                 if found is not None:
                     found[0].settle(found[1], error)
         if out.failed:
-            self.end(_TOLD.get(out.failed, ErrorCode.UNKNOWN_SERVER_ERROR))
+            self.end(told(out.failed))
             return
         if self.error:
             return
@@ -394,11 +312,11 @@ class SharePartition:
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = self._broker.loop.create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_done)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled() and (problem := task.exception()) is not None:
             log.error("%s of group %s ends", self.partition, self.key.group_id, exc_info=problem)
             self.end(ErrorCode.UNKNOWN_SERVER_ERROR)

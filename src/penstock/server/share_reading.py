@@ -57,6 +57,7 @@ class ShareReading:
         "_drivers",
         "_found",
         "_records_max",
+        "_sent",
         "_session",
         "_size_max",
         "_strict",
@@ -67,6 +68,7 @@ class ShareReading:
         "hasty",
         "lock_ms",
         "size",
+        "size_min",
         "wait_ms",
     )
 
@@ -88,8 +90,11 @@ class ShareReading:
         self._strict = request.share_acquire_mode == RECORD_LIMIT
         self._drivers: dict[Key, SharePartition] = {}
         self._found: list[_Found] = []
+        self._sent = 0
         self.size = 0
         """Bytes that there are to read."""
+        self.size_min = min(request.min_bytes, self._size_max)
+        """With fewer, it waits."""
         self.errors: dict[Key, ErrorCode] = {}
         self.answers: dict[Key, PartitionData] = {}
         self.wait_ms = 0
@@ -164,6 +169,7 @@ class ShareReading:
         """Acquire what was found, as far as the member's limits go."""
         self.answers = {}
         self.hasty = False
+        self._sent = 0
         left = self._records_max
         for found in self._found:
             if left <= 0 or self.wait_ms:
@@ -188,7 +194,8 @@ class ShareReading:
         offset = found.driver.next_offset()
         if offset is None or offset == found.offset:
             return None
-        read = found.driver.partition.read(offset, self._size_max, True, self._committed_only)
+        left = self._size_max - self._sent
+        read = found.driver.partition.read(offset, left, not self._sent, self._committed_only)
         if isinstance(read, ErrorCode) or read.data is None:
             return None
         return _Found(found.key, found.driver, offset, read, read.data)
@@ -227,9 +234,11 @@ class ShareReading:
         if not acquired:
             return 0
         self._session.send_to_back(key)
+        records = cut(data, batches, acquired[0].first, acquired[-1].last)
+        self._sent += records.size
         self.answers[key] = PartitionData(
             partition_index=key[1],
-            records=cut(data, batches, acquired[0].first, acquired[-1].last),
+            records=records,
             acquired_records=[
                 AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
                 for first, last, count in acquired

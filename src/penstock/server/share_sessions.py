@@ -68,7 +68,7 @@ class ShareSessions:
         self._partitions_max = partitions_max
         self._partitions = 0
         self._sessions: dict[Member, ShareSession] = {}
-        self._by_line: dict[object, set[Member]] = {}
+        self._by_line: dict[object, dict[Member, None]] = {}
         self._by_group: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ class ShareSessions:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         session = ShareSession(member, owner, line)
         self._sessions[member] = session
-        self._by_line.setdefault(line, set()).add(member)
+        self._by_line.setdefault(line, {})[member] = None
         self._by_group[member.group_id] += 1
         if not self._change(session, asked, ()):
             self.end(session)
@@ -154,7 +154,7 @@ class ShareSessions:
         del self._sessions[session.member]
         self._partitions -= len(session.partitions)
         members = self._by_line[session.line]
-        members.discard(session.member)
+        del members[session.member]
         if not members:
             del self._by_line[session.line]
         self._by_group[session.member.group_id] -= 1

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.protocol.generated.share_acknowledge import ShareAcknowledgeRequest
     from penstock.server.broker import Broker
     from penstock.server.call import Call
-    from penstock.server.share_partition import Acknowledgements
+    from penstock.server.share_answers import Acknowledgements
     from penstock.server.share_sessions import ShareSession
 
 

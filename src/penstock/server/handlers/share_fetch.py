@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.protocol.generated.share_fetch import ShareFetchRequest
     from penstock.server.broker import Broker
     from penstock.server.call import Call
-    from penstock.server.share_partition import Acknowledgements
+    from penstock.server.share_answers import Acknowledgements
     from penstock.server.share_sessions import ShareSession
 
 
@@ -112,7 +112,7 @@ def _fetch(
 ) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
     broker = reading.broker
     reading.look()
-    enough = reading.errors or reading.size >= request.min_bytes
+    enough = reading.errors or reading.size >= reading.size_min
     if enough or request.max_wait_ms <= 0:
         reading.take()
     if not reading.has_news and request.max_wait_ms > 0:
@@ -123,7 +123,7 @@ def _fetch(
             broker.parked_fetches < limits.parked_fetches_max
             and broker.parked_partitions + count <= limits.parked_partitions_max
         ):
-            parked = ParkedShareFetch(reading, request.min_bytes, request.max_wait_ms)
+            parked = ParkedShareFetch(reading, request.max_wait_ms)
             return _answer_when_settled(reading, answers, parked.done)
     if answers.settled:
         return _response(reading, answers)
