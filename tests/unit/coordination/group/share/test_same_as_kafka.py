@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ async def test_wrong_epochs_and_unknown_members(talk: ShareConversation) -> None
     ],
 )
 async def test_requests_that_mean_nothing(
-    talk: ShareConversation, member: str, epoch: int, fields: dict[str, list[str]]
+    talk: ShareConversation, member: str, epoch: int, fields: dict[str, Any]
 ) -> None:
     answer = await talk.say(member, epoch, **fields)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
