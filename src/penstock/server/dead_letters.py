@@ -50,6 +50,15 @@ COMPLAINTS_MAX = 1_000
 
 _NODES_DEFAULT = -1
 
+_HINTS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "give the brokers' principal the right to write to it",
+    ErrorCode.INVALID_RECORD: "letters without a copy of the record have no key, so the topic must "
+    "not be compacted, or the group must copy records",
+    ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "too few of its replicas are in sync; they are tried again",
+}
+"""What can be done about errors that do not pass by themselves."""
+
 
 class DeadLetters:
     """Copies records, with what went wrong in their headers, wherever the topic is led."""
@@ -97,10 +106,10 @@ class DeadLetters:
                 self._complain(group_id, f"{source} cannot be read for dead letters: {problem}")
                 return False
             if error:
+                hint = _HINTS.get(error, "they are tried again")
                 self._complain(
                     group_id,
-                    f"{rules.topic} does not take dead letters from {source}: {error.name}, "
-                    f"{error.message} They are tried again.",
+                    f"{rules.topic} did not take dead letters from {source}: {error.name}; {hint}",
                 )
                 return False
         return True
