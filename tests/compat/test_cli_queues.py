@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from penstock.model import dead_letters as names
 from penstock.testing.share_client import ShareClient, Word
-from tests.oracle.nodes import Node
+from tests.oracle.nodes import REPOSITORY, Node
 from tests.unit.cli.runner import InProcess, Penstock
 
 SECONDS_MAX = 30
@@ -354,3 +356,23 @@ def test_a_topic_without_letters_is_told(penstock: Penstock, topic: str) -> None
         ran = penstock("dlq", verb, topic)
         assert ran.returncode == 1 and f"there is no topic {topic}" in ran.stderr, ran.stderr
     assert json.loads(penstock.out("dlq", "list", f"{topic}*", "-o", "json")) == []
+
+
+@pytest.mark.penstock_only
+def test_the_commands_of_the_page_about_patterns_do_what_they_say(
+    make_node: Callable[..., Node], tmp_path: Path
+) -> None:
+    page = (REPOSITORY / "docs" / "patterns.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    assert len(lines) > 8
+    node = make_node()
+    node.start()
+    penstock = InProcess(tmp_path, node.bootstrap)
+    for line in lines:
+        command, *words = shlex.split(line, comments=True)
+        assert command == "penstock", line
+        penstock.out(*words)
+    assert "penstock.share.retry.backoff.jitter" in penstock.out(
+        "config", "describe", "--group", "workers"
+    )
