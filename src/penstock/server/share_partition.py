@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.coordination.delivery.effects import Outcome, State
+from penstock.coordination.delivery.effects import Outcome
 from penstock.coordination.delivery.machine import Delivery
 from penstock.coordination.effects import Moment
 from penstock.model.errors import ErrorCode
@@ -196,6 +196,8 @@ class SharePartition:
         self._schedule()
         if out.ready and self._waiters:
             self._tell(BYTES_UNCOUNTED)
+        if self.retiring:
+            self.retire()
 
     async def _write(self) -> None:
         """One write at a time, of all that came up meanwhile."""
@@ -222,8 +224,6 @@ class SharePartition:
                 self.delivery.on_written(write.ticket, error, at, out)
             self._settle(out)
         self._writing = False
-        if self.retiring:
-            self.retire()
 
     async def _bury(self, letter: DeadLetter) -> None:
         dead_letters = self._broker.coordinators.dead_letters
@@ -233,8 +233,6 @@ class SharePartition:
         out = Outcome()
         self.delivery.on_buried(letter.first, letter.last, buried, self._moment(), out)
         self._settle(out)
-        if self.retiring:
-            self.retire()
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -279,18 +277,12 @@ class SharePartition:
         """Nobody needs it for now, and others may change what the coordinator holds: end, as soon
         as all is written down and the dead are buried."""
         self.retiring = True
-        if not self._writing and not self._has_letters:
+        if self.delivery is None or self.delivery.is_finished:
             self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    @property
-    def _has_letters(self) -> bool:
-        rows = () if self.delivery is None else self.delivery.view()
-        return any(state == State.ARCHIVING.name for _, _, state, _, _ in rows)
 
     def idle_since(self) -> Millis | None:
         """Since when nobody has needed it; None while somebody does."""
-        busy = self._waiters or self._tasks or self._asked or self.delivery is None
-        if busy or (self.delivery is not None and self.delivery.next_due is not None):
+        if self.delivery is None or self._waiters or not self.delivery.is_finished:
             return None
         return self.used_at
 
