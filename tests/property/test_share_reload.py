@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.coordination.delivery.effects import StateBatch
+from penstock.coordination.share import shard
 from penstock.coordination.share.settings import ShareSettings
 from tests.unit.coordination.share.desk import BILLS, KEY, ORDERS, OTHER, Desk, image_of
 from tests.unit.coordination.share.test_batches import batches
@@ -21,7 +24,12 @@ class Reloading(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self._long = patch.object(shard, "LONG", 12)
+        self._long.start()
         self.desk = Desk(SETTINGS)
+
+    def teardown(self) -> None:
+        self._long.stop()
 
     @rule(key=keys, epoch=st.integers(-1, 3), start=st.integers(-1, 9))
     def initialize(self, key: object, epoch: int, start: int) -> None:

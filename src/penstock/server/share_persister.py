@@ -167,5 +167,5 @@ class SharePersister:
             return Told(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if partition.leader != broker.node_id:
             return await self._trade.ask(partition.leader, key, question)
-        told = ask_here(broker, key, question.act)
+        told = ask_here(broker, key, question.act, index)
         return await told if isinstance(told, asyncio.Future) else told

@@ -25,13 +25,14 @@ Rows = list[tuple[bytes, list[tuple[Any, Any]]]]
 Response = TypeVar("Response")
 
 
-def ask_here(broker: Broker, key: ShareKey, act: Act) -> Any:
-    """What this node's coordinator tells, at once or as a future."""
+def ask_here(broker: Broker, key: ShareKey, act: Act, index: int | None = None) -> Any:
+    """What this node's coordinator tells, at once or as a future; `index` if its shard is known."""
 
     def step(shard: ShareShard, at: Moment, out: Effects, ticket: Ticket) -> None:
         out.reply(ticket, act(shard, at, out, key))
 
-    return broker.coordinators.shares.call(key.name, step, _refuse)
+    shares = broker.coordinators.shares
+    return shares.call_shard(shares.index_of(key.name) if index is None else index, step, _refuse)
 
 
 def answer_each(

@@ -2,8 +2,9 @@
 
 A key's state is a snapshot and the updates after it. Whoever loads the log finds the newest
 snapshot of each key and what followed; everything before the oldest of these snapshots is waste,
-and is cut off from time to time. Keys that nobody writes would hold on to it for ever: their
-snapshots are written again when they are old.
+and is cut off from time to time, or when there is much of it: nobody is served while a shard loads.
+Keys that nobody writes would hold on to it for ever: their snapshots are written again when they
+are old, or lie far back.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ KEYS_MAX = 50_000
 RECORDS_PER_STEP = 500
 """Snapshots and tombstones that are written before requests get their turn."""
 
+LONG = 50_000
+"""Records of a log after which it is cut ahead of time: so many are loaded within a second."""
+
 RETRY_MS = 1_000
 """After the log did not take records: it lacks replicas, or the shard moves."""
 
@@ -58,7 +62,9 @@ class ShareShard:
         """The newest one; None only before the node has any."""
         self._end = 0
         """After the last record that was replayed."""
-        self._pruned = -1
+        self._pruned = 0
+        self._looked = 0
+        """The end when it was last looked whether something could be cut off."""
         self._timers: dict[Hashable, Callable[[Moment, Effects], None]] = {
             COLD: self._write_cold_again,
             PRUNE: self._prune,
@@ -71,6 +77,16 @@ class ShareShard:
             return False
         topic = self.image.topics.by_id.get(key.topic_id)
         return topic is not None and key.partition in topic.partitions
+
+    def stay_short(self, at: Moment, out: Effects) -> None:
+        """After each write: look soon what can be cut off, if the log has become long."""
+        if self._end - self._looked >= self._long:
+            out.timer(PRUNE, at.mono)
+
+    @property
+    def _long(self) -> int:
+        # Snapshots of all keys have room in it several times, or writing them would never end.
+        return max(LONG, 4 * len(self.states))
 
     # -- what the runtime asks for ----------------------------------------------------------------
 
@@ -115,11 +131,14 @@ class ShareShard:
         found: list[tuple[ShareKey, ShareState]] = []
         if not all(state.created != state.written for state in self.states.values()):
             found = list(islice(old, RECORDS_PER_STEP))
+        self._snapshot(found, at, out)
+        self._again(COLD, len(found), self.settings.cold_ms, at, out)
+
+    def _snapshot(self, found: list[tuple[ShareKey, ShareState]], at: Moment, out: Effects) -> None:
         for key, state in found:
             value = state.snapshot()
             value.write_timestamp = at.wall  # that it differs from the creation tells: it is cold
             out.record(snapshot_key(key), value)
-        self._again(COLD, len(found), self.settings.cold_ms, at, out)
 
     def _forget_deleted(self, at: Moment, out: Effects) -> None:
         """Tombstones for what belongs to topics that are gone."""
@@ -145,8 +164,15 @@ class ShareShard:
 
     def _prune(self, at: Moment, out: Effects) -> None:
         """Have the log cut where the oldest snapshot stands that somebody needs."""
+        far_back = self._end - self._long
+        found = [it for it in self.states.items() if it[1].offset < far_back][:RECORDS_PER_STEP]
+        if found:
+            self._snapshot(found, at, out)
+            self._again(PRUNE, RECORDS_PER_STEP, None, at, out)
+            return
+        self._looked = self._end
         offset = min((state.offset for state in self.states.values()), default=self._end)
-        if offset > max(self._pruned, 0):
+        if offset > self._pruned:
             self._pruned = offset
             out.errand(Prune(offset))
         out.timer(PRUNE, Millis(at.mono + self.settings.prune_ms))

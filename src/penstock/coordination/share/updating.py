@@ -49,6 +49,7 @@ def write(shard: ShareShard, at: Moment, out: Effects, key: ShareKey, said: Writ
     told = _refused(shard, key, said)
     if told is not None:
         return told
+    shard.stay_short(at, out)
     held = shard.states[key]
     if held.updates >= shard.settings.updates_per_snapshot:
         return _snapshot(held, at, out, key, said)

@@ -223,6 +223,37 @@ def test_the_log_is_cut_where_the_oldest_snapshot_stands() -> None:
     assert Desk(OFTEN, desk.cut(desk.errands[-1].offset)).state() == desk.state()
 
 
+def test_a_log_that_becomes_long_is_cut_ahead_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard, "LONG", 40)
+    desk = Desk(OFTEN._replace(prune_ms=1_000_000, cold_ms=1_000_000))
+    desk.initialize(KEY)
+    desk.initialize(OTHER)
+    lengths = []
+    for at in range(400):
+        desk.write(batch(at, at), start=at)
+        desk.run(1)
+        start = desk.errands[-1].offset if desk.errands else 0
+        lengths.append(desk.end - start)
+    assert max(lengths) < 90, "twice as long as it may be, at the most"
+    assert Desk(OFTEN, desk.cut(start)).state() == desk.state()
+    assert desk.kinds.count("ShareSnapshotValue") < 130, "the quiet key is seldom written again"
+
+
+def test_a_log_that_cannot_be_cut_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard, "LONG", 10)
+    desk = Desk(OFTEN._replace(prune_ms=1_000_000, cold_ms=1_000_000))
+    desk.initialize(KEY)
+    desk.initialize(OTHER)
+    for at in range(30):
+        desk.write(batch(at, at), start=at)
+    desk.full = True
+    desk.run(100)
+    assert desk.errands == []
+    desk.full = False
+    desk.run(2_000)
+    assert desk.errands[-1].offset > 20
+
+
 def test_a_log_without_living_keys_is_cut_at_its_end() -> None:
     desk = Desk(OFTEN._replace(prune_ms=100))
     desk.initialize()
