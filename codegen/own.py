@@ -31,6 +31,11 @@ BATCHES = {
 """Messages whose state batches carry the time."""
 
 
+def is_own(field: Field) -> bool:
+    """Whether a field of one of Apache's messages is ours."""
+    return field.tag is not None and field.tag >= TAG_FIRST
+
+
 def add_own(message: Message) -> None:
     """Give a message of Apache's the fields that are ours."""
     if message.name not in BATCHES:
