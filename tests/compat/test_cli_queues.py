@@ -376,3 +376,22 @@ def test_the_commands_of_the_page_about_patterns_do_what_they_say(
     assert "penstock.share.retry.backoff.jitter" in penstock.out(
         "config", "describe", "--group", "workers"
     )
+
+
+def test_what_was_sent_is_remembered_for_longer_than_offsets_are_kept(
+    penstock: Penstock, broker: Node, grave: Grave
+) -> None:
+    grave.add(0, "rejected")
+    grave.done()
+    penstock.out("dlq", "redrive", grave.topic)
+    group = f"penstock.dlq.{grave.topic}:redrive".encode()
+    values = [
+        message.value()
+        for message in read(broker, "__consumer_offsets")
+        if message.key() is not None and group in (message.key() or b"")
+    ]
+    newest = values[-1]
+    assert newest is not None
+    # The last eight bytes of version 1 say when the offset expires; a later one has no such time.
+    assert newest[:2] == b"\x00\x01"
+    assert int.from_bytes(newest[-8:], "big") > (time.time() + 9 * 365 * 86_400) * 1000

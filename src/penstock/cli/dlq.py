@@ -79,7 +79,7 @@ def list_letters(
     are named dlq.SOMETHING or SOMETHING.dlq. WAITING are those that were not sent back yet. Where
     there are very many letters, the newest are counted.
     """
-    from penstock.cli import dlq_show, dlq_topics
+    from penstock.cli import dlq_memory, dlq_show, dlq_topics
     from penstock.cli.dlq_choice import choice_of
 
     choice = choice_of(
@@ -91,7 +91,7 @@ def list_letters(
     with access.cluster() as cluster:
         for topic in dlq_topics.topics_of(cluster, pattern):
             partitions = len(dlq_topics.partitions_of(cluster, topic))
-            sent = dlq_topics.redriven(cluster, topic)
+            sent = dlq_memory.redriven_if_allowed(cluster, topic)
             found += dlq_show.count(access, topic, partitions, choice, sent, read_max)
     columns = ("topic", "group", "source", "reason", "letters", "waiting", "oldest", "newest")
     answer(found, [Table(columns, [[one[column] for column in columns] for one in found])], output)
@@ -119,7 +119,7 @@ def show(
 
     The table has a line for each; -o json has their values and headers too.
     """
-    from penstock.cli import dlq_show, dlq_topics
+    from penstock.cli import dlq_memory, dlq_show, dlq_topics
     from penstock.cli.dlq_choice import choice_of
 
     choice = choice_of(
@@ -129,7 +129,7 @@ def show(
     access = dlq_topics.Access(bootstrap, settings, wait)
     with access.cluster() as cluster:
         dlq_topics.partitions_of(cluster, topic)
-        sent = dlq_topics.redriven(cluster, topic)
+        sent = dlq_memory.redriven_if_allowed(cluster, topic)
     found = []
     with dlq_topics.letters(access, topic, dlq_topics.start_of(choice)) as batches:
         for batch in batches:
@@ -138,7 +138,7 @@ def show(
                 say(f"the first {limit:,} are shown; --limit N shows more")
                 break
     del found[limit:]
-    table = dlq_show.table([(letter, dlq_show.was_sent(letter, sent)) for letter in found])
+    table = dlq_show.table([(letter, dlq_memory.was_sent(letter, sent)) for letter in found])
     answer([dlq_show.document(letter, sent) for letter in found], [table], output)
 
 
@@ -222,7 +222,7 @@ def purge(
     A log loses records from its beginning only. So a choice that would leave a letter before one
     that goes is refused; --until and --sent seldom are.
     """
-    from penstock.cli import dlq_purge, dlq_topics
+    from penstock.cli import dlq_memory, dlq_purge, dlq_topics
     from penstock.cli.dlq_choice import choice_of
     from penstock.cli.positions import Kind, Position
 
@@ -233,7 +233,7 @@ def purge(
     access = dlq_topics.Access(bootstrap, settings, wait)
     with access.cluster() as cluster:
         dlq_topics.partitions_of(cluster, topic)
-        sent = dlq_topics.redriven(cluster, topic)
+        sent = dlq_memory.redriven(cluster, topic) if sent_only else {}
     with dlq_topics.letters(access, topic, Position(Kind.START)) as batches:
         made = dlq_purge.plan(batches, choice, sent_only=sent_only, sent=sent)
     total = sum(made.counts.values())

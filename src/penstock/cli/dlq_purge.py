@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from penstock.cli import client
 from penstock.cli.dlq_choice import Choice
 from penstock.cli.dlq_letter import Letter
-from penstock.cli.dlq_show import was_sent
+from penstock.cli.dlq_memory import was_sent
 from penstock.cli.dlq_topics import Access
 from penstock.cli.failure import Failure, Failures
 from penstock.pipeline.redrive_progress import Progress as Redriven

@@ -19,9 +19,9 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from penstock.cli import client
 from penstock.cli.dlq_choice import Choice
 from penstock.cli.dlq_letter import Header, Letter
+from penstock.cli.dlq_memory import group_of, keep, redriven, was_sent
 from penstock.cli.dlq_originals import Originals
-from penstock.cli.dlq_show import was_sent
-from penstock.cli.dlq_topics import Access, group_of, partitions_of, redriven
+from penstock.cli.dlq_topics import Access, partitions_of
 from penstock.cli.failure import Failure
 from penstock.cli.progress import Progress
 from penstock.cli.reading import Reader
@@ -30,7 +30,8 @@ from penstock.pipeline.redrive_progress import Progress as Redriven
 from penstock.pipeline.redrive_progress import TooManyGaps
 
 LETTERS_MAX = 1_000
-"""At most so many letters in one transaction."""
+BYTES_MAX = 16 * 1024 * 1024
+"""At most so many letters in one transaction, and not many more bytes."""
 
 TWINS_MAX = 100_000
 """How many letters are remembered, to know a second one of the same record."""
@@ -104,6 +105,8 @@ class Redrive:
                 with Progress("redriving", total, size=False) as progress:
                     for chosen in self._chunks(reader, way, progress):
                         self._send(cluster, reader, originals, chosen, way)
+                if not self._dry_run:
+                    keep(cluster, self._topic)
             except KafkaException as refusal:
                 failure = client.failure_of(refusal, f"letters of {self._topic} were not sent")
                 failure.hint = failure.hint or AGAIN
@@ -128,7 +131,7 @@ class Redrive:
         once, would be met once more, and so on.
         """
         chosen: list[Letter] = []
-        taken = 0
+        taken = size = 0
         for batch in reader.batches():
             for message in batch:
                 letter = Letter.of(message)
@@ -141,10 +144,11 @@ class Redrive:
                     self.outcome.left[letter.reason] += 1
                     continue
                 taken += 1
+                size += len(letter.key or b"") + len(letter.value or b"")
                 chosen.append(letter)
-                if len(chosen) == LETTERS_MAX:
+                if len(chosen) == LETTERS_MAX or size >= BYTES_MAX:
                     yield chosen
-                    chosen = []
+                    chosen, size = [], 0
             progress.advance(len(batch))
         if chosen:
             yield chosen
@@ -257,11 +261,20 @@ class Redrive:
         producer.begin_transaction()
         try:
             for target, record in records:
-                producer.produce(target, **record)
-                producer.poll(0)
+                self._produce(producer, target, record)
             producer.send_offsets_to_transaction(places, reader.membership, self._access.wait)
             producer.commit_transaction(self._access.wait)
         except KafkaException as refusal:
             if refusal.args[0].txn_requires_abort():
                 producer.abort_transaction(self._access.wait)
             raise
+
+    @staticmethod
+    def _produce(producer: Producer, target: str, record: dict[str, Any]) -> None:
+        while True:
+            try:
+                producer.produce(target, **record)
+                producer.poll(0)
+                return
+            except BufferError:
+                producer.poll(0.1)  # records of which there was no copy may be many megabytes

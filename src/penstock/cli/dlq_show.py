@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from penstock.cli.dlq_choice import Choice
 from penstock.cli.dlq_letter import Letter
+from penstock.cli.dlq_memory import was_sent
 from penstock.cli.dlq_topics import Access, letters, start_of
 from penstock.cli.failure import say
 from penstock.cli.lines import field_json, header_json
@@ -70,12 +71,6 @@ def count(
         }
         for kin, number in sorted(totals.items(), key=lambda one: (-one[1], one[0]))
     ]
-
-
-def was_sent(letter: Letter, sent: Mapping[int, Redriven]) -> bool:
-    """Whether a letter was sent back before."""
-    way = sent.get(letter.partition)
-    return way is not None and (letter.offset < way.start or way.was_sent(letter.offset))
 
 
 def document(letter: Letter, sent: Mapping[int, Redriven]) -> Document:

@@ -13,18 +13,15 @@ from penstock.cli.failure import Failure
 from penstock.cli.positions import Kind, Position
 from penstock.cli.progress import Progress
 from penstock.cli.reading import Reader
-from penstock.cli.wire_cluster import GROUP, Cluster, check
-from penstock.pipeline.redrive_progress import Progress as Redriven
+from penstock.cli.wire_cluster import Cluster
 from penstock.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from penstock.protocol.generated.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 ENABLED = "errors.deadletterqueue.group.enable"
 TOPIC_RESOURCE = 2
-_OFFSETS_VERSION_MAX = 7  # the last that asks for one group; every broker knows it
 
 
 class Access(NamedTuple):
@@ -36,11 +33,6 @@ class Access(NamedTuple):
 
     def cluster(self) -> Cluster:
         return Cluster(*self)
-
-
-def group_of(topic: str) -> str:
-    """The group that remembers which letters of a topic were sent back."""
-    return f"penstock.dlq.{topic}:redrive"
 
 
 def topics_of(cluster: Cluster, pattern: str | None) -> list[str]:
@@ -78,34 +70,6 @@ def partitions_of(cluster: Cluster, topic: str) -> list[int]:
             f"there is no topic {topic}", "`penstock dlq list` shows the dead-letter topics"
         )
     return found
-
-
-def redriven(cluster: Cluster, topic: str) -> dict[int, Redriven]:
-    """What was sent back of each partition."""
-    group = group_of(topic)
-    request = OffsetFetchRequest(group_id=group, topics=None)
-
-    def once() -> dict[int, Redriven]:
-        node = cluster.node(cluster.coordinator(GROUP, group).id)
-        told = node.ask(request, OffsetFetchResponse, _OFFSETS_VERSION_MAX)
-        what = f"what was sent back of {topic} is not known"
-        check(told.error_code, what)
-        found = {}
-        for one in told.topics:
-            for part in one.partitions if one.name == topic else ():
-                check(part.error_code, what)
-                try:
-                    way = Redriven.of(part.committed_offset, part.metadata)
-                except ValueError:
-                    raise Failure(
-                        f"{what}: somebody else has committed to group {group}",
-                        "`penstock group describe` shows what; delete the group to begin anew, "
-                        "which sends all letters again",
-                    ) from None
-                found[part.partition_index] = way
-        return found
-
-    return cluster.patiently(once)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli import dlq_purge, dlq_show
+from penstock.cli import dlq_memory, dlq_purge, dlq_show
 from penstock.cli.dlq_choice import Choice, choice_of
 from penstock.cli.dlq_letter import Header, Letter, Source
 from penstock.cli.failure import USAGE, Failure
@@ -206,7 +206,7 @@ def test_what_was_sent_can_be_deleted_as_far_as_all_was() -> None:
 
 def test_what_was_sent_is_known_by_its_place() -> None:
     way = {0: Redriven(5, [(6, 7)])}
-    assert [dlq_show.was_sent(one, way) for one in LYING] == [True, False, True, False, False]
+    assert [dlq_memory.was_sent(one, way) for one in LYING] == [True, False, True, False, False]
 
 
 def test_a_table_is_for_people_and_a_document_for_programs() -> None:
