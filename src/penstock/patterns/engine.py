@@ -330,12 +330,22 @@ class Engine:
 
     def _on_revoke(self, _: Consumer, positions: list[TopicPartition]) -> None:
         places = [(each.topic, each.partition) for each in positions]
+        self._resume(places)
         self._settle(places, self._settings.revoke_seconds)
 
     def _on_lost(self, _: Consumer, positions: list[TopicPartition]) -> None:
         """They are somebody else's already: nothing of them may be committed here."""
+        places = [(each.topic, each.partition) for each in positions]
+        self._resume(places)
         with self._lock:
-            self._desk.close((each.topic, each.partition) for each in positions)
+            self._desk.close(places)
+
+    def _resume(self, places: list[Place]) -> None:
+        """The client remembers a pause even of partitions that went, and they may come back."""
+        with self._lock:
+            tenures = [self._desk.tenures.get(place) for place in places]
+        if paused := [TopicPartition(*each.place) for each in tenures if each and each.paused]:
+            self._consumer.resume(paused)
 
     def _settle(self, places: list[Place], seconds: float) -> None:
         """Give partitions back: let what runs end, commit what is done, forget the rest."""
