@@ -16,7 +16,11 @@ from penstock.protocol.generated.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from penstock.protocol.generated.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from penstock.protocol.generated.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
 
 KEPT_MS = 3650 * 24 * 60 * 60 * 1000
 
@@ -42,10 +46,14 @@ def was_sent(letter: Letter, sent: Mapping[int, Redriven]) -> bool:
     return way is not None and (letter.offset < way.start or way.was_sent(letter.offset))
 
 
-def redriven(cluster: Cluster, topic: str) -> dict[int, Redriven]:
-    """What was sent back of each partition."""
+def redriven(cluster: Cluster, topic: str, *, settled: bool = True) -> dict[int, Redriven]:
+    """What was sent back of each partition, by transactions that are all `settled`.
+
+    Those who only look need not wait for one that may have been killed.
+    """
     try:
-        return {number: Redriven.of(*mark) for number, mark in _marks(cluster, topic).items()}
+        marks = _marks(cluster, topic, settled=settled)
+        return {number: Redriven.of(*mark) for number, mark in marks.items()}
     except ValueError:
         raise Failure(
             f"what was sent back of {topic} is not known: somebody else has committed to group "
@@ -58,7 +66,7 @@ def redriven(cluster: Cluster, topic: str) -> dict[int, Redriven]:
 def redriven_if_allowed(cluster: Cluster, topic: str) -> dict[int, Redriven]:
     """The same for those who only look: nothing, and a word about it, where they may not know."""
     try:
-        return redriven(cluster, topic)
+        return redriven(cluster, topic, settled=False)
     except Refusal as refusal:
         if refusal.code != ErrorCode.GROUP_AUTHORIZATION_FAILED:
             raise
@@ -66,9 +74,12 @@ def redriven_if_allowed(cluster: Cluster, topic: str) -> dict[int, Redriven]:
         return {}
 
 
-def _marks(cluster: Cluster, topic: str) -> dict[int, Mark]:
+def _marks(cluster: Cluster, topic: str, *, settled: bool) -> dict[int, Mark]:
     group = group_of(topic)
-    request = OffsetFetchRequest(group_id=group, topics=None)
+    # By name: of all that a group has, what its first transaction is about to commit is left out.
+    partitions = [place.partition for place in cluster.leaders([topic])]
+    asked = OffsetFetchRequestTopic(name=topic, partition_indexes=partitions)
+    request = OffsetFetchRequest(group_id=group, topics=[asked], require_stable=settled)
 
     def once() -> dict[int, Mark]:
         node = cluster.node(cluster.coordinator(GROUP, group).id)
@@ -77,7 +88,7 @@ def _marks(cluster: Cluster, topic: str) -> dict[int, Mark]:
         check(told.error_code, what)
         found = {}
         for one in told.topics:
-            for part in one.partitions if one.name == topic else ():
+            for part in one.partitions:
                 check(part.error_code, what)
                 if part.committed_offset >= 0:
                     found[part.partition_index] = Mark(part.committed_offset, part.metadata)
@@ -93,7 +104,7 @@ def keep(cluster: Cluster, topic: str) -> None:
     otherwise, and transactions have no way to say it. So what is committed is committed once more.
     """
     group = group_of(topic)
-    marks = _marks(cluster, topic)
+    marks = _marks(cluster, topic, settled=True)
     if not marks:
         return
     parts = [
