@@ -120,6 +120,8 @@ class ShareReading:
                 self.errors[key] = driver
             else:
                 self._look(key, driver)
+                if self.size >= self._size_max:
+                    break  # those behind come first next time
 
     @property
     def partitions(self) -> Iterable[SharePartition]:

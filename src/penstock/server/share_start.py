@@ -20,7 +20,8 @@ def offset_to_begin_at(partition: Partition, reset: str, now: int) -> int | Erro
     not, and so is a duration within which nothing was written."""
     if reset == "earliest":
         return partition.log.start
-    end = partition.high_watermark
+    # A leader that was elected a moment ago may not know yet how much is committed.
+    end = max(partition.high_watermark, partition.leader_start)
     if not reset.startswith(_BY_DURATION):
         return end
     since = max(0, now - (duration_ms(reset.removeprefix(_BY_DURATION)) or 0))
