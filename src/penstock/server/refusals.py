@@ -13,9 +13,14 @@ from penstock.protocol.generated import (
     alter_user_scram_credentials,
     create_acls,
     delete_acls,
+    delete_share_group_state,
     describe_client_quotas,
     elect_leaders,
     incremental_alter_configs,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
     write_txn_markers,
 )
 from penstock.protocol.generated.create_partitions import (
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.model.errors import ErrorCode
-    from penstock.protocol.message import Message
+    from penstock.protocol.message import Message, Part
 
 ELECT_LEADERS_ERROR_FROM = 1
 """The version from which ElectLeaders has an error for the whole."""
@@ -244,6 +249,29 @@ def _alter_user_scram_credentials(request: Any, error: ErrorCode, _: int) -> Mes
     )
 
 
+def _share_state(
+    module: Any, response: Callable[..., Message], result: Callable[..., Part]
+) -> Callable[[Any, ErrorCode, int], Message]:
+    """A refusal of one of the requests to share coordinators, which are all alike."""
+
+    def refuse(request: Any, error: ErrorCode, _: int) -> Message:
+        results = [
+            result(
+                topic_id=topic.topic_id,
+                partitions=[
+                    module.PartitionResult(
+                        partition=each.partition, error_code=error, error_message=error.message
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return response(results=results)
+
+    return refuse
+
+
 _SHAPES: dict[int, Callable[[Any, ErrorCode, int], Message]] = {
     int(ApiKey.CREATE_TOPICS): _create_topics,
     int(ApiKey.DELETE_TOPICS): _delete_topics,
@@ -259,5 +287,30 @@ _SHAPES: dict[int, Callable[[Any, ErrorCode, int], Message]] = {
     int(ApiKey.CREATE_ACLS): _create_acls,
     int(ApiKey.DELETE_ACLS): _delete_acls,
     int(ApiKey.ALTER_USER_SCRAM_CREDENTIALS): _alter_user_scram_credentials,
+    int(ApiKey.INITIALIZE_SHARE_GROUP_STATE): _share_state(
+        initialize_share_group_state,
+        initialize_share_group_state.InitializeShareGroupStateResponse,
+        initialize_share_group_state.InitializeStateResult,
+    ),
+    int(ApiKey.READ_SHARE_GROUP_STATE): _share_state(
+        read_share_group_state,
+        read_share_group_state.ReadShareGroupStateResponse,
+        read_share_group_state.ReadStateResult,
+    ),
+    int(ApiKey.WRITE_SHARE_GROUP_STATE): _share_state(
+        write_share_group_state,
+        write_share_group_state.WriteShareGroupStateResponse,
+        write_share_group_state.WriteStateResult,
+    ),
+    int(ApiKey.DELETE_SHARE_GROUP_STATE): _share_state(
+        delete_share_group_state,
+        delete_share_group_state.DeleteShareGroupStateResponse,
+        delete_share_group_state.DeleteStateResult,
+    ),
+    int(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY): _share_state(
+        read_share_group_state_summary,
+        read_share_group_state_summary.ReadShareGroupStateSummaryResponse,
+        read_share_group_state_summary.ReadStateSummaryResult,
+    ),
 }
 """Responses that have an error for each part; all others have one for the whole."""
