@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from penstock.controller import elections, leaders
+from penstock.coordination.delivery import machine as deliveries
+from penstock.coordination.delivery.effects import Held
+from penstock.coordination.delivery.machine import Delivery
+from penstock.coordination.delivery.states import State
+from penstock.coordination.delivery.window import Run, Window
 from penstock.model.errors import ErrorCode
 from penstock.replica.in_sync import UNBOUNDED, InSync
 from penstock.replica.outcomes import Appended
@@ -103,6 +108,43 @@ def _swallows_markers(right: Any) -> Any:
     return append_marker
 
 
+def _takes_any_write_for_done(right: Any) -> Any:
+    """Whatever becomes of it."""
+
+    def acknowledge(
+        self: Delivery, member: str, said: Any, token: object, at: Any, out: Any
+    ) -> None:
+        right(self, member, said, token, at, out)
+        for write in out.writes:
+            self.on_written(write.ticket, ErrorCode.NONE, at, out)
+
+    return acknowledge
+
+
+def _gives_away_what_others_hold(right: Any) -> Any:
+    return property(lambda run: run.state <= State.ACQUIRED and not run.ticket)
+
+
+def _passes_what_is_not_done(right: Any) -> Any:
+    def advance(self: Window) -> None:
+        right(self)
+        if len(self.runs) > 1 and self.runs[0].state is State.AVAILABLE:
+            self.begin_at(self.runs[1].first)
+
+    return advance
+
+
+def _forgets_that_some_is_done(right: Any) -> Any:
+    def load(held: Held, at: Any) -> Any:
+        done = [
+            batch._replace(state=State.AVAILABLE if batch.state in (2, 4) else batch.state)
+            for batch in held.batches
+        ]
+        return right(held._replace(batches=tuple(done)), at)
+
+    return load
+
+
 PLANTED: list[Bug] = [
     Bug("the watermark is the leader's end", InSync, "end_of_all", _counts_itself_alone),
     Bug("laggards do not count, unheard by all", InSync, "end_of_all", _drops_laggards_alone),
@@ -115,4 +157,8 @@ PLANTED: list[Bug] = [
     Bug("whoever is alive may lead", elections, "_elect", _elects_anybody),
     Bug("an unclean stop is overlooked", leaders, "after_unclean_stop", _always([])),
     Bug("markers reach nobody", Partition, "append_marker", _swallows_markers),
+    Bug("words count that are not kept", Delivery, "acknowledge", _takes_any_write_for_done),
+    Bug("two members hold one record", Run, "is_free", _gives_away_what_others_hold),
+    Bug("a group's start moves too far", Window, "advance", _passes_what_is_not_done),
+    Bug("what is done comes again", deliveries, "load", _forgets_that_some_is_done),
 ]

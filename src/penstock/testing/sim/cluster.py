@@ -14,6 +14,11 @@ from penstock.protocol.generated.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from penstock.protocol.generated.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from penstock.testing.history import History, Place, Recorder
 from penstock.testing.sim.clients.talk import Address, Talk
 from penstock.testing.sim.loop import SimulatedLoop
@@ -23,6 +28,7 @@ from penstock.testing.sim.process import Process
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
+GROUP_RESOURCE = 32
 CLUSTER_ID = "simulated-cluster-abcd"
 
 QUICK: dict[str, str] = {
@@ -39,6 +45,12 @@ QUICK: dict[str, str] = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": "2000",
+    "group.share.delivery.count.limit": "10",
+    "group.share.initialize.retry.interval.ms": "1000",
     "replica.high.watermark.checkpoint.interval.ms": "2000",
     "log.flush.offset.checkpoint.interval.ms": "3000",
 }
@@ -185,6 +197,27 @@ class Cluster:
             await talk.pause()
         talk.close()
 
+    async def configure_group(self, group: str, key: str, value: str) -> None:
+        """Set a group's configuration, whatever it takes; runs as a client."""
+        talk = self.talk("admin")
+        resource = AlterConfigsResource(
+            resource_type=GROUP_RESOURCE,
+            resource_name=group,
+            configs=[AlterableConfig(name=key, config_operation=0, value=value)],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        while True:
+            try:
+                answer = (await talk.ask(talk.any_broker(), request)).responses[0]
+            except PeerLost:
+                await talk.pause()
+                continue
+            if not answer.error_code:
+                break
+            self.tell(f"admin: {ErrorCode(answer.error_code).name} {answer.error_message}")
+            await talk.pause()
+        talk.close()
+
     def places(self, topic: str, partitions: int) -> list[Place]:
         return [Place(topic, index) for index in range(partitions)]
 
@@ -202,4 +235,6 @@ def _replicated(nodes: int) -> dict[str, str]:
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
     }
