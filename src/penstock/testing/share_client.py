@@ -11,9 +11,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from enum import IntEnum
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from penstock.cli.failure import UNREACHABLE, Failure
 from penstock.cli.wire_cluster import GROUP, Cluster, Refusal, check
@@ -24,9 +22,6 @@ from penstock.protocol.generated.metadata import (
     MetadataResponse,
 )
 from penstock.protocol.generated.share_acknowledge import (
-    AcknowledgementBatch,
-    AcknowledgePartition,
-    AcknowledgeTopic,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
 )
@@ -43,8 +38,9 @@ from penstock.protocol.generated.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from penstock.protocol.primitives import ZERO_UUID
-from penstock.records.batch import HEAD_SIZE, batch_end, read_head
-from penstock.records.record import Header, Record, iterate
+from penstock.testing.share_words import Shared, Spot, Word, acknowledged, acquired, grouped
+
+__all__ = ["ShareClient", "Shared", "Word"]
 
 WAIT_SECONDS_MAX = 15.0
 """How long a broker may take to answer."""
@@ -74,41 +70,12 @@ _PASSES = {
 }
 
 
-class Word(IntEnum):
-    """What can be said about a record, as ShareAcknowledge numbers it."""
-
-    GAP = 0
-    ACCEPT = 1
-    RELEASE = 2
-    REJECT = 3
-    RENEW = 4
-
-
-class Shared(NamedTuple):
-    """A record that this member has acquired."""
-
-    topic: str
-    partition: int
-    offset: int
-    deliveries: int
-    """1 at the first delivery."""
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[Header]
-
-
-class _Spot(NamedTuple):
-    topic_id: bytes
-    partition: int
-
-
 class _Session:
     """What one broker knows of us."""
 
     def __init__(self) -> None:
         self.epoch = OPENING
-        self.spots: set[_Spot] = set()
+        self.spots: set[Spot] = set()
 
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == EPOCH_LAST else self.epoch + 1
@@ -147,8 +114,8 @@ class ShareClient:
         self._strict = strict
         self._cluster = Cluster(bootstrap, None, WAIT_SECONDS_MAX)
         self._sessions: dict[int, _Session] = {}
-        self._assigned: set[_Spot] = set()
-        self._leaders: dict[_Spot, int] = {}
+        self._assigned: set[Spot] = set()
+        self._leaders: dict[Spot, int] = {}
         self._names: dict[bytes, str] = {}
         self._heartbeat_due = 0.0
 
@@ -193,9 +160,9 @@ class ShareClient:
     def acknowledge(self, records: Iterable[Shared], word: Word = Word.ACCEPT) -> None:
         """Say what became of records, and return when it counts; `Refusal` if it does not."""
         ids = {name: topic_id for topic_id, name in self._names.items()}
-        offsets: dict[_Spot, list[int]] = {}
+        offsets: dict[Spot, list[int]] = {}
         for record in records:
-            offsets.setdefault(_Spot(ids[record.topic], record.partition), []).append(record.offset)
+            offsets.setdefault(Spot(ids[record.topic], record.partition), []).append(record.offset)
         self._say(offsets, word)
 
     def heartbeat(self) -> None:
@@ -211,7 +178,7 @@ class ShareClient:
         self.epoch = told.member_epoch
         if told.assignment is not None:
             self._assigned = {
-                _Spot(one.topic_id, number)
+                Spot(one.topic_id, number)
                 for one in told.assignment.topic_partitions
                 for number in one.partitions
             }
@@ -273,7 +240,7 @@ class ShareClient:
                 continue
             self._names[topic.topic_id] = topic.name
             for one in topic.partitions:
-                self._leaders[_Spot(topic.topic_id, one.partition_index)] = one.leader_id
+                self._leaders[Spot(topic.topic_id, one.partition_index)] = one.leader_id
 
     def _recover(self, failure: Failure) -> None:
         """Go on after what passes: a broker that is gone, or leads no more; else raise it."""
@@ -293,7 +260,7 @@ class ShareClient:
 
     def _ask_around(self, deadline: float) -> list[Shared]:
         """One round over the brokers that lead something of ours, or that still think so."""
-        led: dict[int, set[_Spot]] = {number: set() for number in self._sessions}
+        led: dict[int, set[Spot]] = {number: set() for number in self._sessions}
         for spot in self._assigned:
             if (leader := self._leaders.get(spot, -1)) >= 0:
                 led.setdefault(leader, set()).add(spot)
@@ -304,7 +271,7 @@ class ShareClient:
                 return got
         return []
 
-    def _fetch(self, number: int, spots: set[_Spot], wait: float) -> list[Shared]:
+    def _fetch(self, number: int, spots: set[Spot], wait: float) -> list[Shared]:
         session = self._sessions.setdefault(number, _Session())
         if not spots and not session.spots:
             return []
@@ -323,11 +290,11 @@ class ShareClient:
                     topic_id=topic_id,
                     partitions=[FetchPartition(partition_index=one) for one in partitions],
                 )
-                for topic_id, partitions in _grouped(spots - session.spots)
+                for topic_id, partitions in grouped(spots - session.spots)
             ],
             forgotten_topics_data=[
                 ForgottenTopic(topic_id=topic_id, partitions=partitions)
-                for topic_id, partitions in _grouped(session.spots - spots)
+                for topic_id, partitions in grouped(session.spots - spots)
             ],
         )
         told = self._cluster.node(number).ask(request, ShareFetchResponse)
@@ -339,7 +306,7 @@ class ShareClient:
         got: list[Shared] = []
         for topic in told.responses:
             for one in topic.partitions:
-                got += self._taken(_Spot(topic.topic_id, one.partition_index), one)
+                got += self._taken(Spot(topic.topic_id, one.partition_index), one)
         return got
 
     def _settle(self, number: int, session: _Session, code: int, told: str | None) -> None:
@@ -351,7 +318,7 @@ class ShareClient:
         else:
             session.advance()
 
-    def _taken(self, spot: _Spot, part: PartitionData) -> list[Shared]:
+    def _taken(self, spot: Spot, part: PartitionData) -> list[Shared]:
         if part.error_code:
             if part.error_code not in _PASSES:
                 raise Refusal(part.error_code, "records were refused", part.error_message)
@@ -359,36 +326,15 @@ class ShareClient:
             return []
         if not part.acquired_records:
             return []
-        name = self._names[spot.topic_id]
-        got = [
-            Shared(
-                name,
-                spot.partition,
-                record.offset,
-                deliveries,
-                record.timestamp,
-                None if record.key is None else bytes(record.key),
-                None if record.value is None else bytes(record.value),
-                record.headers,
-            )
-            for record, deliveries in _acquired(part)
-        ]
-        # Offsets of markers, and of what compaction took, are ours too: they are done with.
-        seen = {record.offset for record in got}
-        gaps = [
-            offset
-            for each in part.acquired_records
-            for offset in range(each.first_offset, each.last_offset + 1)
-            if offset not in seen
-        ]
-        if gaps:
+        got, gaps = acquired(self._names[spot.topic_id], part)
+        if gaps:  # they are ours too, and nobody else will say that they are done with
             self._say({spot: gaps}, Word.GAP)
         return got
 
     # Acknowledging.
 
-    def _say(self, offsets: dict[_Spot, list[int]], word: Word) -> None:
-        led: dict[int, set[_Spot]] = {}
+    def _say(self, offsets: dict[Spot, list[int]], word: Word) -> None:
+        led: dict[int, set[Spot]] = {}
         for spot in offsets:
             led.setdefault(self._leaders.get(spot, -1), set()).add(spot)
         for number, spots in led.items():
@@ -401,19 +347,7 @@ class ShareClient:
                 member_id=self.member,
                 share_session_epoch=session.epoch,
                 is_renew_ack=word is Word.RENEW,
-                topics=[
-                    AcknowledgeTopic(
-                        topic_id=topic_id,
-                        partitions=[
-                            AcknowledgePartition(
-                                partition_index=one,
-                                acknowledgement_batches=_runs(offsets[_Spot(topic_id, one)], word),
-                            )
-                            for one in partitions
-                        ],
-                    )
-                    for topic_id, partitions in _grouped(spots)
-                ],
+                topics=acknowledged({spot: offsets[spot] for spot in spots}, word),
             )
             told = self._cluster.node(number).ask(request, ShareAcknowledgeResponse)
             self._settle(number, session, told.error_code, told.error_message)
@@ -421,44 +355,3 @@ class ShareClient:
             for topic in told.responses:
                 for one in topic.partitions:
                     check(one.error_code, what, one.error_message)
-
-
-def _grouped(spots: Iterable[_Spot]) -> list[tuple[bytes, list[int]]]:
-    by_topic: dict[bytes, list[int]] = {}
-    for spot in sorted(spots):
-        by_topic.setdefault(spot.topic_id, []).append(spot.partition)
-    return list(by_topic.items())
-
-
-def _runs(offsets: Iterable[int], word: Word) -> list[AcknowledgementBatch]:
-    """Offsets that follow each other go in one batch, which has one word for all of them."""
-    batches: list[AcknowledgementBatch] = []
-    for offset in sorted(offsets):
-        if batches and batches[-1].last_offset == offset - 1:
-            batches[-1].last_offset = offset
-        else:
-            batches.append(
-                AcknowledgementBatch(
-                    first_offset=offset, last_offset=offset, acknowledge_types=[int(word)]
-                )
-            )
-    return batches
-
-
-def _acquired(part: PartitionData) -> Iterator[tuple[Record, int]]:
-    """Records in the acquired ranges, with their delivery count; the others are not ours."""
-    counts = {
-        offset: each.delivery_count
-        for each in part.acquired_records
-        for offset in range(each.first_offset, each.last_offset + 1)
-    }
-    data = part.records
-    assert isinstance(data, memoryview), "an answer that came over the wire holds bytes"
-    at = 0
-    while len(data) - at >= HEAD_SIZE and (end := batch_end(data, at)) <= len(data):
-        head = read_head(data, at)
-        if not head.is_control:
-            for record in iterate(data, at, head=head):
-                if record.offset in counts:
-                    yield record, counts[record.offset]
-        at = end
