@@ -14,6 +14,10 @@ from penstock.records.record import Header, Record, iterate
 PICKED_BYTES_MAX = 8 * 1024 * 1024
 """Decompressed bytes after which no further batch of a slice is opened."""
 
+GONE_MAX = 10_000
+"""Offsets without a record that are dealt with at a time: after compaction a batch may span
+millions of them."""
+
 _RECORD_OVERHEAD = 40
 """More than a record's own numbers take."""
 _HEADER_OVERHEAD = 10
@@ -40,14 +44,19 @@ class Found(NamedTuple):
     record: Record | None
 
 
-def pick(data: memoryview, first: int, last: int, *, gone_below: int) -> tuple[list[Found], int]:
+def gone(first: int, last: int) -> tuple[list[Found], int]:
+    """Letters for offsets whose records were deleted, some at a time, and where to go on."""
+    after = min(last + 1, first + GONE_MAX)
+    return [Found(offset, None) for offset in range(first, after)], after
+
+
+def pick(data: memoryview, first: int, last: int) -> tuple[list[Found], int]:
     """The records of a slice from `first` to `last`, and the offset where to go on. Raises OSError.
 
-    What is below `gone_below` was deleted: there is a letter for it all the same. Gaps above hold
-    no record (markers, compaction), and there was nothing to deliver.
+    Gaps hold no record (markers, compaction): there was nothing to deliver, and there is no letter.
     """
-    found = [Found(offset, None) for offset in range(first, min(gone_below, last + 1))]
-    at, next_offset, opened = 0, max(first, min(gone_below, last + 1)), 0
+    found: list[Found] = []
+    at, next_offset, opened = 0, first, 0
     while at + HEAD_SIZE <= len(data) and next_offset <= last and opened < PICKED_BYTES_MAX:
         head = read_head(data, at)
         end = at + PREFIX_SIZE + head.length
@@ -60,8 +69,8 @@ def pick(data: memoryview, first: int, last: int, *, gone_below: int) -> tuple[l
             opened += size
         next_offset = max(next_offset, after)
         at = end
-    if at == 0 and next_offset <= last:
-        raise OSError(f"there is no whole batch at offset {next_offset}")
+    if at == 0:
+        raise OSError(f"there is no whole batch at offset {first}")
     return found, next_offset
 
 
@@ -77,7 +86,7 @@ def _records_in(batch: memoryview, first: int, last: int) -> tuple[list[Found], 
     except ValueError:
         # It was delivered, and nobody could read it. Its letter still says where it is.
         read = {it.offset for it in found}
-        found += [Found(at, None) for at in range(first, last + 1) if at not in read]
+        found += [it for it in gone(first, last)[0] if it.offset not in read]
     return found, size
 
 

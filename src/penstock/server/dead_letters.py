@@ -22,7 +22,7 @@ from penstock.protocol.generated.create_topics import (
 from penstock.raft.driver import NotLeader
 from penstock.server.dead_letter_post import LetterPost
 from penstock.server.dead_letter_rules import ENABLE, Course, Rules, ruling
-from penstock.server.dead_letter_writing import Found, Origin, pack, pick
+from penstock.server.dead_letter_writing import Found, Origin, gone, pack, pick
 from penstock.server.internal_topics import CONTROLLER_SECONDS_MAX
 from penstock.server.topic_configs import log_config_of
 
@@ -119,17 +119,13 @@ class DeadLetters:
     async def _read(self, source: Partition, first: int, last: int) -> tuple[list[Found], int]:
         """Some of the records, and where to go on. Raises OSError."""
         start, end = source.log.start, source.log.end
-        found = None
-        if start <= last and first < end:
-            found = source.log.read(max(first, start), READ_BYTES, end)
-        if found is None:  # nothing is there any more
-            return [Found(offset, None) for offset in range(first, last + 1)], last + 1
-
-        def read() -> tuple[list[Found], int]:
-            data = memoryview(found.read_waiting())
-            return pick(data, first, last, gone_below=start)
-
-        return await self._broker.workers.submit(read)
+        if first < start:
+            return gone(first, min(last, start - 1))
+        found = source.log.read(first, READ_BYTES, end) if first < end else None
+        if found is None:
+            return gone(first, last)
+        read = found.read_waiting
+        return await self._broker.workers.submit(lambda: pick(memoryview(read()), first, last))
 
     async def _write(
         self, rules: Rules, origin: Origin, letter: DeadLetter, found: list[Found]

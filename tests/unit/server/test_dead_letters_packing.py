@@ -15,7 +15,7 @@ from penstock.records.compression import GZIP
 from penstock.records.record import Record, iterate
 from penstock.server import dead_letter_writing
 from penstock.server.dead_letter_rules import ENABLE, Course, Rules, ruling
-from penstock.server.dead_letter_writing import Found, Origin, pack, pick
+from penstock.server.dead_letter_writing import Found, Origin, gone, pack, pick
 
 NOW = 1_700_000_000_000
 ORIGIN = Origin("workers", "orders", 3)
@@ -102,15 +102,19 @@ def offsets_of(found: list[Found]) -> list[tuple[int, bool]]:
 
 def test_records_are_picked_over_batches() -> None:
     data = memoryview(batch(0, 4) + batch(4, 4, compression=GZIP) + batch(8, 4))
-    found, after = pick(data, 2, 8, gone_below=0)
+    found, after = pick(data, 2, 8)
     assert offsets_of(found) == [(offset, True) for offset in range(2, 9)]
     assert after == 12
     assert [bytes(it.record.value or b"") for it in found if it.record][:2] == [b"v2", b"v3"]
 
 
-def test_what_was_deleted_has_a_letter_without_a_record() -> None:
-    found, _ = pick(memoryview(batch(4, 4)), 2, 5, gone_below=4)
-    assert offsets_of(found) == [(2, False), (3, False), (4, True), (5, True)]
+def test_what_was_deleted_has_letters_without_records_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dead_letter_writing, "GONE_MAX", 3)
+    found, after = gone(2, 2**31)
+    assert (offsets_of(found), after) == ([(2, False), (3, False), (4, False)], 5)
+    assert gone(5, 6)[1] == 7
 
 
 def test_markers_and_gaps_have_none() -> None:
@@ -120,23 +124,23 @@ def test_markers_and_gaps_have_none() -> None:
         )
     )
     marker[:8] = (4).to_bytes(8, "big")
-    found, after = pick(memoryview(batch(2, 2) + bytes(marker) + batch(7, 2)), 2, 8, gone_below=0)
+    found, after = pick(memoryview(batch(2, 2) + bytes(marker) + batch(7, 2)), 2, 8)
     assert offsets_of(found) == [(2, True), (3, True), (7, True), (8, True)]
     assert after == 9
 
 
 def test_a_slice_that_is_cut_goes_on_where_it_was_cut() -> None:
     data = batch(0, 2) + batch(2, 2)
-    found, after = pick(memoryview(data)[:-1], 0, 3, gone_below=0)
+    found, after = pick(memoryview(data)[:-1], 0, 3)
     assert (offsets_of(found), after) == ([(0, True), (1, True)], 2)
     with pytest.raises(OSError, match="no whole batch at offset 0"):
-        pick(memoryview(data)[:70], 0, 3, gone_below=0)
+        pick(memoryview(data)[:70], 0, 3)
 
 
 def test_records_that_cannot_be_read_have_letters_all_the_same() -> None:
     broken = bytearray(batch(0, 3))
     broken[-10:] = b"\xff" * 10
-    found, after = pick(memoryview(broken), 0, 2, gone_below=0)
+    found, after = pick(memoryview(broken), 0, 2)
     assert sorted(it.offset for it in found) == [0, 1, 2]
     assert found[-1].record is None
     assert after == 3
@@ -144,7 +148,7 @@ def test_records_that_cannot_be_read_have_letters_all_the_same() -> None:
 
 def test_no_more_is_opened_than_may_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letter_writing, "PICKED_BYTES_MAX", 1)
-    found, after = pick(memoryview(batch(0, 2) + batch(2, 2)), 0, 3, gone_below=0)
+    found, after = pick(memoryview(batch(0, 2) + batch(2, 2)), 0, 3)
     assert (offsets_of(found), after) == ([(0, True), (1, True)], 2)
 
 
