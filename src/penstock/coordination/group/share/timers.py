@@ -10,6 +10,7 @@ from penstock.coordination.group.share.leaving import fence
 from penstock.coordination.group.share.records import write_readiness
 from penstock.coordination.group.share.sessions import SESSION, begin_session
 from penstock.metadata.configs import GROUP
+from penstock.model.ids import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,10 +27,17 @@ log = logging.getLogger("penstock.coordination.group")
 FORGET = ("share-forget",)
 """The name of a timer: the state of topics that are gone is forgotten."""
 
+LOOK = ("share-look",)
+LOOK_AFTER_MS = 600_000
+"""Another: topics may have been deleted while nobody coordinated a group. That a topic is unknown
+proves it only to a node which has had the time to hear of it."""
+
 
 def on_loaded(shard: GroupShard, at: Moment, out: Effects) -> None:
     """The members that the log knows have one session's time to show themselves."""
     _restart_sessions(shard, shard.groups, at, out)
+    if any(group.ready is not None for group in _share_groups(shard)):
+        out.timer(LOOK, Millis(at.mono + LOOK_AFTER_MS))
 
 
 def on_image(
@@ -97,6 +105,14 @@ def _on_session(shard: GroupShard, key: Any, at: Moment, out: Effects) -> None:
     fence(shard, group, member, out)
 
 
+def _on_look(shard: GroupShard, key: Any, at: Moment, out: Effects) -> None:  # noqa: ARG001
+    by_id = shard.consumers.image.topics.by_id
+    for group in _share_groups(shard):
+        for topics in group.readiness:
+            shard.shares.gone_topics.update(it for it in topics if it not in by_id)
+    out.timer(FORGET, at.mono)
+
+
 def _on_forget(shard: GroupShard, key: Any, at: Moment, out: Effects) -> None:  # noqa: ARG001
     """Topics are gone. Share coordinators see that for themselves, and forget their state."""
     around = shard.shares
@@ -112,4 +128,8 @@ def _on_forget(shard: GroupShard, key: Any, at: Moment, out: Effects) -> None:  
     out.undo = undo
 
 
-TIMERS: dict[str, OnTimer] = {SESSION: _on_session, FORGET[0]: _on_forget}
+TIMERS: dict[str, OnTimer] = {
+    SESSION: _on_session,
+    FORGET[0]: _on_forget,
+    LOOK[0]: _on_look,
+}

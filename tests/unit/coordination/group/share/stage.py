@@ -25,6 +25,8 @@ class ShareStage(Stage):
     def __init__(self, config: dict[str, str] | None = None) -> None:
         super().__init__({"group.share.assignment.interval.ms": "0", **(config or {})})
         self.fails = False
+        self.known: set[tuple[bytes, int]] = set()
+        """What share coordinators have state for."""
 
     @property
     def shares(self) -> ShareGroup:
@@ -37,6 +39,7 @@ class ShareStage(Stage):
         errand: Any = self.errands.pop(0)
         assert isinstance(errand, Initialization)
         done, failed = ({}, errand.topics) if self.fails else (errand.topics, {})
+        self.known |= {(it, number) for it in done for number in done[it].partitions}
         self.step(lambda _, out: on_initialized(self.shard, out, errand.group_id, done, failed))
 
     def say(self, member_id: str, epoch: int, *topics: str, **fields: Any) -> Any:  # type: ignore[override]

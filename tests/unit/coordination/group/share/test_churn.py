@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.coordination.group.share.group import ShareGroup
+from penstock.coordination.group.share.timers import LOOK_AFTER_MS
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.metadata_records import PartitionRecord, TopicRecord
 from tests.unit.coordination.consumer.stage import GROUP_ID, topic_id
@@ -147,15 +148,13 @@ class Churn(RuleBasedStateMachine):
         self.stage.refusing = None if takes else ErrorCode.NOT_ENOUGH_REPLICAS
 
     @invariant()
-    def only_what_is_ready_is_assigned(self) -> None:
+    def only_what_share_coordinators_know_is_assigned(self) -> None:
         group = self.stage.shard.groups.get(GROUP_ID)
-        if isinstance(group, ShareGroup) and not self.stage.shard.shares.gone_topics:
-            by_id = self.stage.image.topics.by_id
-            ready = group.readiness.initialized
-            for partitions in group.target.values():
+        if isinstance(group, ShareGroup):
+            assigned = [it.assigned for it in group.members.values()]
+            for partitions in (*group.target.values(), *assigned):
                 for topic, numbers in partitions.items():
-                    if topic in by_id:
-                        assert numbers <= ready[topic].partitions
+                    assert {(topic, number) for number in numbers} <= self.stage.known
 
     def teardown(self) -> None:
         """When all is well again, everything is shared evenly by those who want it."""
@@ -163,7 +162,7 @@ class Churn(RuleBasedStateMachine):
         stage.refusing, stage.resolves, stage.fails = None, True, False
         while stage.errands:
             stage.resolve()
-        for _ in range(14):
+        for _ in range((LOOK_AFTER_MS + SESSION_MS) // HEARTBEAT_MS):
             for client in self.clients.values():
                 client.beat(stage)
             stage.advance(HEARTBEAT_MS)
@@ -183,6 +182,11 @@ class Churn(RuleBasedStateMachine):
             member = stage.shares.members[client.member_id]
             assert named(member.assigned) == client.has
         if self.clients:
+            ready = stage.shares.readiness
+            assert {*ready.initializing, *ready.deleting} == set()
+            assert ready.initialized.keys() <= {
+                topic_id(label) for label, _ in self.topics.values()
+            }
             assert set(stage.shares.members) == set(self.clients)
             epoch, written = stage.shares.epoch, len(stage.log)
             for client in self.clients.values():

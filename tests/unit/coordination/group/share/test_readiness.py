@@ -10,6 +10,8 @@ from penstock.coordination.group.share.offsets import (
     begin_forgetting,
     end_forgetting,
 )
+from penstock.coordination.group.share.timers import LOOK_AFTER_MS
+from penstock.metadata.image import EMPTY
 from penstock.model.errors import ErrorCode
 from tests.unit.coordination.consumer.stage import GROUP_ID, topic_id
 from tests.unit.coordination.group.share.stage import RETRY_MS, ShareStage
@@ -109,21 +111,34 @@ def test_what_is_deleted_while_the_log_refuses_is_forgotten_later(stage: ShareSt
     assert stage.ready() == ({}, {}, [])
 
 
-def test_a_topic_of_the_same_name_is_another_one(stage: ShareStage) -> None:
+def test_a_topic_that_was_deleted_while_nobody_coordinated_the_group_is_forgotten_later(
+    stage: ShareStage,
+) -> None:
     stage.say("a", 0, "t")
     stage.beat()
-    # Deleted while nobody coordinated the group: it knows a topic that is no more.
-    before = stage.shares.readiness.initialized
     stage.delete_topic("t")
-    stage.timers = {key: at for key, at in stage.timers.items() if key != ("share-forget",)}
-    stage.shard.shares.gone_topics.clear()
-    assert stage.shares.readiness.initialized == before
+    stage.restart()
     stage.topic("u", 1)
     for _ in range(3):
         stage.beat()
     epoch = stage.shares.epoch
     stage.beat()
     assert stage.shares.epoch == epoch, "what cannot be assigned is no reason to assign"
+    assert stage.ready() == ({}, {"t": [0, 1]}, [])
+    stage.advance(LOOK_AFTER_MS)
+    assert stage.ready() == ({}, {}, [])
+
+
+def test_a_topic_that_the_node_hears_of_late_is_not_forgotten(stage: ShareStage) -> None:
+    stage.say("a", 0, "t")
+    stage.beat()
+    image, stage.image = stage.image, EMPTY
+    stage.restart()
+    assert stage.ready() == ({}, {"t": [0, 1]}, [])
+    stage.image = image
+    stage.step(lambda at, out: stage.shard.on_image(image, None, at, out))
+    stage.advance(LOOK_AFTER_MS)
+    assert stage.ready() == ({}, {"t": [0, 1]}, [])
 
 
 def test_an_answer_for_a_group_that_was_made_anew_counts_only_for_what_it_asked(
