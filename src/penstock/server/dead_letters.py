@@ -74,7 +74,12 @@ class DeadLetters:
         committed, or are to be archived without (see `dead_letter_rules`). Some may be there twice
         if not: the caller tries again, later each time."""
         async with self._slots:
-            return await self._bury(group_id, source, letter)
+            try:
+                return await self._bury(group_id, source, letter)
+            except Exception:
+                # Our own fault: the records stay as they are, and the caller goes on.
+                log.exception("group %s: dead letters from %s were not written", group_id, source)
+                return False
 
     def on_image(self, image: MetadataImage) -> None:
         """Brokers may be gone."""

@@ -139,7 +139,11 @@ class SharePersister:
         deadline = clock.monotonic() + PATIENCE_MS
         pause_ms = RETRY_MS
         while True:
-            told = await self._ask_once(key, question)
+            try:
+                told = await self._ask_once(key, question)
+            except Exception:
+                log.exception("share state of %s: the coordinator was not asked", key.name)
+                return Told(ErrorCode.UNKNOWN_SERVER_ERROR)
             if not isinstance(told, Told) or not self._passes(key, told.error):
                 return told
             if clock.monotonic() + pause_ms > deadline:

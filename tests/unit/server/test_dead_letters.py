@@ -193,6 +193,17 @@ async def test_dead_letters_have_no_dead_letters(scene: Scene) -> None:
     assert len(scene.letters()) == 1, "archived, and not written once more"
 
 
+async def test_a_fault_of_our_own_leaves_the_letters_to_be_written(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await scene.asker.create(LETTERS, 1, ENABLED)
+    with monkeypatch.context() as broken, caplog.at_level(logging.ERROR, "penstock.server"):
+        broken.setattr(dead_letters, "pack", lambda *_, **__: 1 // 0)
+        assert not await scene.bury(0, 0)
+    assert "ZeroDivisionError" in caplog.text
+    assert await scene.bury(0, 0)
+
+
 async def test_a_group_without_a_topic_archives(scene: Scene) -> None:
     await scene.group(**{NAME: ""})
     assert await scene.bury(0, 9)

@@ -172,3 +172,14 @@ async def test_a_coordinator_that_does_not_come_is_not_waited_for_forever(
     await persister.initialize(key, 0, 0)
     node.broker.coordinators.shares.lose(0)
     assert await persister.read(key, 0) is ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_fault_of_our_own_comes_back_as_an_error(
+    node: Node, asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = ShareKey("g", await asker.create("orders"), 0)
+    persister = persister_of(node)
+    with monkeypatch.context() as broken:
+        broken.setattr(share_persister, "shard_of", lambda *_: 1 // 0)
+        assert await persister.initialize(key, 0, 0) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert await persister.initialize(key, 0, 0) is ErrorCode.NONE
