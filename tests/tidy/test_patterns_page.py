@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model import dead_letters, delays
+from penstock.model import dead_letters, delays, ttl
 from penstock.model.config import own
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def test_the_code_of_the_page_names_what_there_is(code: str) -> None:
 def test_every_setting_and_header_of_our_own_is_told() -> None:
     headers = {
         value
-        for module in (dead_letters, delays)
+        for module in (dead_letters, delays, ttl)
         for name, value in vars(module).items()
         if isinstance(value, str) and value.startswith("penstock-") and not value.endswith("-")
     }
