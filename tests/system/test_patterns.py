@@ -42,7 +42,7 @@ from penstock.patterns import (
 from tests.oracle.nodes import REPOSITORY, TARGETS, Node
 
 KEYS = 20
-SECONDS_MAX = 25.0
+SECONDS_MAX = 60.0
 
 
 class Server:
@@ -68,10 +68,10 @@ class Server:
         change = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
         self.admin.incremental_alter_configs([change])[change].result(30)
 
-    def fill(self, topic: str, count: int, **extra: object) -> None:
+    def fill(self, topic: str, count: int) -> None:
         producer = Producer(self.settings)
         for number in range(count):
-            producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS), **extra)  # type: ignore[arg-type]
+            producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS))
         assert producer.flush(30) == 0
 
     def send(self, topic: str, value: bytes, key: bytes, **extra: object) -> None:
@@ -149,7 +149,7 @@ def wait_until(enough: Callable[[], bool], what: str) -> None:
 
 
 def header(record: Record, name: str) -> bytes:
-    return dict(record.headers() or ())[name]  # type: ignore[return-value, arg-type]
+    return dict(record.headers() or ())[name]  # type: ignore[return-value]
 
 
 # -- on one server ---------------------------------------------------------------------------------
@@ -540,16 +540,17 @@ def test_a_record_that_kills_every_worker_is_put_aside(
     worker.end()
     (letter,) = server.read(f"dlq.{topic}", 1)
     assert (letter.value(), header(letter, dead_letters.REASON)) == (b"poison", b"crashed")
-    assert worker.count == 1 + 1 + 3
+    assert worker.count == 2 + 3 + 1, "twice unknown, three times alone, and one that buried it"
     assert_in_order(_lines(path))
-    server.assert_all_committed(topic, "billing")
+    reached = {part: at for part, (at, _) in server.committed(topic, "billing").items()}
+    assert reached == server.ends(topic)
 
 
 def test_what_is_done_in_the_transaction_of_its_mark_is_done_once_whatever_is_killed(
     ours: Server, topic: str, tmp_path: Path, lives: Callable[..., Lives]
 ) -> None:
     ours.create(topic, 2)
-    ours.fill(topic, 600)
+    ours.fill(topic, 200)
     path = tmp_path / "bills.db"
     worker = lives("bills", ours.node.bootstrap, topic, "billing", "member", str(path))
 
@@ -561,12 +562,12 @@ def test_what_is_done_in_the_transaction_of_its_mark_is_done_once_whatever_is_ki
                 return []
             return [value for (value,) in db.execute("select value from bills")]
 
-    for count in (100, 350):
+    for count in (40, 120):
         wait_until(lambda count=count: len(bills()) > count, "no progress")  # type: ignore[misc]
         worker.kill()
-    wait_until(lambda: len(set(bills())) == 600, "not all is billed")
+    wait_until(lambda: len(set(bills())) == 200, "not all is billed")
     worker.end()
-    assert sorted(bills(), key=int) == [str(number) for number in range(600)]
+    assert sorted(bills(), key=int) == [str(number) for number in range(200)]
     ours.assert_all_committed(topic, "billing")
 
 

@@ -9,9 +9,9 @@ another topic, and only then may its offset be passed by a commit.
 Within a partition, messages of one key form a lane: only its first moves. Everything else goes on
 beside it, as far as `in_flight_max` allows.
 
-A partition whose last owner did not give it back in order may hold a record that kills whoever
-handles it. Its first `in_flight_max` records (more were not in anybody's hands) are suspects: they
-run one at a time, each noted with the committed offset before it begins.
+A partition whose owners ended without giving it back, again and again, may hold a record that kills
+whoever handles it. Its first `in_flight_max` records (more were not in anybody's hands) are then
+suspects: they run one at a time, each noted with the committed offset before it begins.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class Desk:
     # -- partitions come and go --------------------------------------------------------------------
 
     def assign(self, place: Place, notes: Notes) -> None:
-        """A partition is ours now, and this is what its last owner noted."""
+        """A partition is ours now, and these are our notes on it."""
         self.close([place])
-        suspects = self.rules.in_flight_max if notes.open or notes.begun else 0
+        suspects = self.rules.in_flight_max if notes.suspicious else 0
         self.tenures[place] = Tenure(place, notes, suspects)
 
     def leave(self, places: Iterable[Place]) -> None:

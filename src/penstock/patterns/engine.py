@@ -202,18 +202,19 @@ class Engine:
             told = self._consumer.committed(
                 [TopicPartition(*place) for place in new], timeout=CALL_SECONDS_MAX
             )
-            before = {(each.topic, each.partition): notes.parse(each.metadata) for each in told}
-            self._commit_now(
-                Mark(place, first[place], notes.Notes(True, found.begun).text())
-                for place, found in before.items()
-            )
+            ours = {}
+            for each in told:
+                place = (each.topic, each.partition)
+                before, window = notes.parse(each.metadata), self._settings.in_flight_max
+                ours[place] = before.next_owner(first[place], window)
+            self._commit_now(Mark(it, first[it], found.text()) for it, found in ours.items())
         except KafkaException as problem:
             log.info("begin later with %s: %s", sorted(new), problem.args[0].str())
             for place, offset in first.items():
                 self._seek(place, offset)
             return False
         with self._lock:
-            for place, found in before.items():
+            for place, found in ours.items():
                 self._desk.assign(place, found)
         return True
 

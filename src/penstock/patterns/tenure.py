@@ -83,6 +83,7 @@ class Tenure:
         self.next: int | None = None
         """The offset after the last that was taken."""
         self.begun = dict(notes.begun)
+        self._notes = notes
         self.suspects_left = suspects
         self.paused = False
         self.leaving = False
@@ -121,4 +122,5 @@ class Tenure:
         if self.next is None:
             return None
         offset = next(iter(self.held), self.next)
-        return Mark(self.place, offset, Notes(not self.leaving, self.begun).text())
+        lives = 0 if self.leaving else self._notes.lives
+        return Mark(self.place, offset, Notes(lives, self._notes.since, self.begun).text())

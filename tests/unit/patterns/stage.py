@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.patterns.desk import Desk, Handled, Outcome, Rules
 from penstock.patterns.message import Message
-from penstock.patterns.notes import Notes, parse
+from penstock.patterns.notes import parse
 from penstock.patterns.tenure import Errand, Job, Place, Tenure
 
 TOPIC = "orders"
@@ -38,10 +38,10 @@ class Stage:
 
     def assign(self, place: Place = (TOPIC, 0)) -> None:
         offset, text = self.committed[place]
-        notes = parse(text)
+        notes = parse(text).next_owner(offset, self.rules.in_flight_max)
         self.desk.assign(place, notes)
         self.position[place] = offset
-        self.committed[place] = (offset, Notes(True, notes.begun).text())
+        self.committed[place] = (offset, notes.text())
 
     def fetch(self, count: int | None = None) -> None:
         for place, at in self.position.items():
