@@ -264,6 +264,19 @@ async def test_a_fetch_that_waits_hears_that_its_topic_is_deleted(scene: Scene) 
         )
 
 
+async def test_a_fetch_that_waits_hears_who_leads_when_the_lead_is_lost(scene: Scene) -> None:
+    broker = broker_of(scene.node)
+    async with scene.member() as anna:
+        anna.send(0, max_wait_ms=20_000)
+        await scene.parked(1)
+        broker.shares.lose(broker.hosted[scene.topic, 0])
+        answer = await anna.answer()
+        assert error_of(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        leader = parts(answer)[0].current_leader
+        assert (leader.leader_id, leader.leader_epoch) == (broker.node_id, 0)
+        assert [each.node_id for each in answer.node_endpoints] == [broker.node_id]
+
+
 async def test_a_client_that_goes_away_leaves_nothing_behind(scene: Scene) -> None:
     async with scene.member() as anna:
         anna.send(0, 1, 2, max_wait_ms=60_000)
