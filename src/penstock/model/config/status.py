@@ -117,7 +117,6 @@ _HONOURED_BROKER = (
             "group.streams.max.heartbeat.interval.ms",
             "group.streams.max.session.timeout.ms",
             "group.streams.max.size",
-            "group.streams.max.standby.replicas",
             "group.streams.min.assignment.interval.ms",
             "group.streams.min.heartbeat.interval.ms",
             "group.streams.min.session.timeout.ms",

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from penstock.model.config.node import NodeConfig
     from penstock.model.ids import Millis
 
-_PREFIX = "streams."
 _KEYS = (
-    "session.timeout.ms",
-    "heartbeat.interval.ms",
-    "assignment.interval.ms",
-    "initial.rebalance.delay.ms",
-    "num.standby.replicas",
+    "streams.session.timeout.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.assignment.interval.ms",
+    "streams.initial.rebalance.delay.ms",
+    "streams.num.standby.replicas",
 )
+"""Of groups, in the order of a pace; the node's own keys have "group." before them."""
 
 
 class Pace(NamedTuple):
@@ -48,7 +48,7 @@ class StreamsSettings(NamedTuple):
     def of(cls, config: NodeConfig) -> StreamsSettings:
         """As the node's configuration says."""
         number = config.get_int
-        pace = Pace(*(number(f"group.{_PREFIX}{key}") for key in _KEYS))
+        pace = Pace(*(number(f"group.{key}") for key in _KEYS))
         return cls(number("group.streams.max.size"), pace)
 
 
@@ -89,4 +89,4 @@ class StreamsSurroundings:
         if not overrides or self._node is None:
             return self.settings.pace
         config = effective_group_config(overrides, self._node)
-        return Pace(*(cast(int, config[f"{_PREFIX}{key}"]) for key in _KEYS))
+        return Pace(*(cast(int, config[key]) for key in _KEYS))

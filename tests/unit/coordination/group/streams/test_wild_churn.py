@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from hypothesis import settings
@@ -85,6 +84,8 @@ class Churn(RuleBasedStateMachine):
         self.stage.topic(CHANGELOG, self.partitions)
         self.instances: dict[str, Instance] = {}
         self.made = 0
+        for process in PROCESSES[:2]:
+            self.come(process)
 
     @rule(process=st.sampled_from(PROCESSES))
     def come(self, process: str) -> None:
@@ -97,6 +98,19 @@ class Churn(RuleBasedStateMachine):
     @rule(data=st.data(), lost=st.booleans(), silent=st.booleans())
     def beat(self, data: st.DataObject, lost: bool, silent: bool) -> None:
         self._any(data).beat(self.stage, lost, silent)
+
+    @precondition(lambda self: self.instances)
+    @rule(data=st.data(), silent=st.booleans())
+    def all_but_one_hear(self, data: st.DataObject, silent: bool) -> None:
+        deaf = self._any(data)
+        for it in self.instances.values():
+            it.beat(self.stage, lost=it is deaf, silent=silent)
+
+    @rule(rounds=st.integers(1, 4))
+    def all_hear(self, rounds: int) -> None:
+        for _ in range(rounds):
+            for it in self.instances.values():
+                it.beat(self.stage, lost=False, silent=False)
 
     @precondition(lambda self: self.instances)
     @rule(data=st.data(), politely=st.booleans())
@@ -134,16 +148,29 @@ class Churn(RuleBasedStateMachine):
 
     @invariant()
     def nobody_runs_what_another_runs(self) -> None:
-        """Of those that the coordinator takes to be members: others will hear that they are not."""
-        groups = self.stage.shard.groups
-        members = self.stage.group.members if groups else {}
         seen: Tasks = set()
-        for it in self.instances.values():
-            member = members.get(it.member_id)
-            if member is None or it.epoch not in (member.epoch, member.previous_epoch):
-                continue
+        for it in self._members():
             assert seen.isdisjoint(it.active), f"{it.member_id} runs another's {seen & it.active}"
             seen |= it.active
+
+    @invariant()
+    def no_process_has_a_task_twice(self) -> None:
+        has = [
+            (it.process_id, task)
+            for it in self._members()
+            for task in (*sorted(it.active), *sorted(it.standby))
+        ]
+        assert len(has) == len(set(has)), has
+
+    def _members(self) -> list[Instance]:
+        """Those that the coordinator takes to be members: others will hear that they are not."""
+        members = self.stage.group.members if self.stage.shard.groups else {}
+        return [
+            it
+            for it in self.instances.values()
+            if (known := members.get(it.member_id)) is not None
+            and it.epoch in (known.epoch, known.previous_epoch)
+        ]
 
     def teardown(self) -> None:
         """When all is well again, everything runs, once and evenly."""
@@ -158,12 +185,7 @@ class Churn(RuleBasedStateMachine):
         wanted = {("0", number) for number in range(self.partitions)}
         runs = [task for it in self.instances.values() for task in it.active]
         assert sorted(runs) == sorted(wanted)
-        self._check_copies(lambda it: it.active | it.standby)
-
-    def _check_copies(self, has: Callable[[Instance], Tasks]) -> None:
-        copies = [(it.process_id, task) for it in self.instances.values() for task in has(it)]
-        assert len(copies) == len(set(copies)), "two copies in one process"
 
 
 TestChurn = Churn.TestCase
-TestChurn.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestChurn.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
