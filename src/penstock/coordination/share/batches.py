@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import pairwise
 
 from penstock.coordination.delivery.effects import StateBatch
 
@@ -18,9 +20,8 @@ ANY = -1
 
 def merge(held: list[StateBatch], new: Iterable[StateBatch], start: int) -> None:
     """Change the held batches by new ones, and forget what lies below `start`."""
-    for batch in new:
-        if batch.last >= start:
-            _put(held, batch)
+    for batch in _apart([it for it in new if it.last >= start]):
+        _put(held, batch)
     _cut(held, start)
 
 
@@ -29,6 +30,36 @@ def merged(new: Iterable[StateBatch], start: int) -> list[StateBatch]:
     held: list[StateBatch] = []
     merge(held, new, start)
     return held
+
+
+def _apart(new: list[StateBatch]) -> list[StateBatch]:
+    """New batches among themselves: in order, and the later one stands where two say the same.
+
+    Mostly they are so already. If not, a sweep keeps the time in bounds: laid over one another, a
+    few hundred wide ones would touch all that is held a few hundred times.
+    """
+    if all(one.last < other.first for one, other in pairwise(new)):
+        return new
+    row = _Row()
+    coming = sorted(
+        ((it.first, -it.count, -it.state, -at, it) for at, it in enumerate(new)), reverse=True
+    )
+    here: list[tuple[int, int, int, StateBatch]] = []
+    """Those that cover the offset of the sweep, and some that did; first the one that stands."""
+    offset = 0
+    while coming or here:
+        if not here:
+            offset = coming[-1][0]
+        while coming and coming[-1][0] <= offset:
+            heappush(here, coming.pop()[1:])
+        stands = here[0][3]
+        if stands.last < offset:
+            heappop(here)
+            continue
+        end = min(stands.last, coming[-1][0] - 1) if coming else stands.last
+        row.add(stands, offset, end)
+        offset = end + 1
+    return row.pieces
 
 
 def _cut(held: list[StateBatch], start: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -134,3 +135,13 @@ def test_to_say_it_again_changes_nothing(new: list[StateBatch]) -> None:
     twice = list(once)
     merge(twice, once, -1)
     assert twice == once
+
+
+def test_many_wide_batches_cost_no_more_than_one() -> None:
+    count = 2_000
+    held = [batch(4 * at, 4 * at, ACKNOWLEDGED) for at in range(count)]
+    wide = [batch(at, 4 * count, count=0) for at in range(count)]
+    began = time.process_time()
+    merge(held, wide, -1)
+    assert len(held) == 2 * count
+    assert time.process_time() - began < 2, "a row of overlaps holds the node up"
