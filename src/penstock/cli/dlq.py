@@ -138,8 +138,10 @@ def show(
                 say(f"the first {limit:,} are shown; --limit N shows more")
                 break
     del found[limit:]
-    table = dlq_show.table([(letter, dlq_memory.was_sent(letter, sent)) for letter in found])
-    answer([dlq_show.document(letter, sent) for letter in found], [table], output)
+    shown = [
+        (letter, None if sent is None else dlq_memory.was_sent(letter, sent)) for letter in found
+    ]
+    answer([dlq_show.document(*one) for one in shown], [dlq_show.table(shown)], output)
 
 
 @dlq.command(changes=True)

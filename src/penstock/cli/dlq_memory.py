@@ -63,15 +63,15 @@ def redriven(cluster: Cluster, topic: str, *, settled: bool = True) -> dict[int,
         ) from None
 
 
-def redriven_if_allowed(cluster: Cluster, topic: str) -> dict[int, Redriven]:
-    """The same for those who only look: nothing, and a word about it, where they may not know."""
+def redriven_if_allowed(cluster: Cluster, topic: str) -> dict[int, Redriven] | None:
+    """The same for those who only look: None, and a word about it, where they may not know."""
     try:
         return redriven(cluster, topic, settled=False)
     except Refusal as refusal:
         if refusal.code != ErrorCode.GROUP_AUTHORIZATION_FAILED:
             raise
         say(f"which letters were sent is not shown: {refusal.problem}")
-        return {}
+        return None
 
 
 def _marks(cluster: Cluster, topic: str, *, settled: bool) -> dict[int, Mark]:

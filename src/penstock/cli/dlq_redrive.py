@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from penstock.cli import client
 from penstock.cli.dlq_choice import Choice
@@ -43,6 +43,12 @@ PRODUCER = {
     "partitioner": "murmur2_random",  # where Kafka's Java clients would put a key
     "linger.ms": 20,
     "compression.type": "zstd",
+}
+
+_RIGHTS = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
 AGAIN = "what was sent is remembered: run it again to send the rest"
@@ -108,10 +114,18 @@ class Redrive:
                 if not self._dry_run:
                     keep(cluster, self._topic)
             except KafkaException as refusal:
-                failure = client.failure_of(refusal, f"letters of {self._topic} were not sent")
-                failure.hint = failure.hint or AGAIN
-                raise failure from None
+                raise self._failure(refusal) from None
         return self.outcome
+
+    def _failure(self, refusal: KafkaException) -> Failure:
+        failure = client.failure_of(refusal, f"letters of {self._topic} were not sent")
+        if client.code_of(refusal) in _RIGHTS:
+            failure.hint = (
+                "ask for WRITE on the topics that they came from, READ on the group "
+                f"{group_of(self._topic)} and WRITE on the transactional id of the same name"
+            )
+        failure.hint = failure.hint or AGAIN
+        return failure
 
     def _open(self) -> Producer:
         """A producer that shuts out whoever redrives the same topic, before we look how far that

@@ -36,7 +36,7 @@ def count(
     topic: str,
     partitions: int,
     choice: Choice,
-    sent: Mapping[int, Redriven],
+    sent: Mapping[int, Redriven] | None,
     read_max: int,
 ) -> list[Document]:
     """How many letters of a topic there are of each kind; of very many, the newest are read."""
@@ -54,7 +54,7 @@ def count(
                     continue
                 kin = Kin(letter.group, letter.source.topic, letter.reason)
                 totals[kin] += 1
-                waiting[kin] += not was_sent(letter, sent)
+                waiting[kin] += not was_sent(letter, sent or {})
                 first, last = times.get(kin, (letter.time_ms, letter.time_ms))
                 times[kin] = min(first, letter.time_ms), max(last, letter.time_ms)
             if seen >= read_max:
@@ -65,7 +65,7 @@ def count(
             "topic": topic,
             **kin._asdict(),
             "letters": number,
-            "waiting": waiting[kin],
+            "waiting": None if sent is None else waiting[kin],
             "oldest": time_text(times[kin][0]),
             "newest": time_text(times[kin][1]),
         }
@@ -73,7 +73,7 @@ def count(
     ]
 
 
-def document(letter: Letter, sent: Mapping[int, Redriven]) -> Document:
+def document(letter: Letter, sent: bool | None) -> Document:
     """All about a letter, for programs; what is not text is in base64."""
     own = [one for one in letter.headers if one[0] not in letter.told]
     return {
@@ -86,7 +86,7 @@ def document(letter: Letter, sent: Mapping[int, Redriven]) -> Document:
         "source": letter.source._asdict() if letter.source.topic else None,
         "deliveries": letter.deliveries,
         "redrives": letter.redrives,
-        "sent": was_sent(letter, sent),
+        "sent": sent,
         **field_json("key", letter.key),
         **field_json("value", letter.value),
         "copy": letter.is_copy,
@@ -95,8 +95,8 @@ def document(letter: Letter, sent: Mapping[int, Redriven]) -> Document:
     }
 
 
-def table(found: list[tuple[Letter, bool]]) -> Table:
-    """Letters, and whether they were sent, for people."""
+def table(found: list[tuple[Letter, bool | None]]) -> Table:
+    """Letters, and whether they were sent if that is known, for people."""
     headings = ("at", "time", "group", "source", "deliveries", "sent", "key", "reason", "message")
     return Table(
         headings,

@@ -213,10 +213,15 @@ def test_a_table_is_for_people_and_a_document_for_programs() -> None:
     odd = letter(("own", b"\xff"), *of_kafka("x" * 99), at=(3, 8), key=b"\xff", value=None)
     row = dlq_show.table([(odd, True)]).rows[0]
     assert row[0] == "3:8" and row[6] == "\\xff" and len(str(row[8])) == 60
-    made = dlq_show.document(odd, {3: Redriven(9)})
+    made = dlq_show.document(odd, True)
     assert made["key_base64"] == "/w==" and made["value"] is None and made["sent"] is True
     assert made["headers"] == [["own", {"base64": "/w=="}]]
     assert made["message"] == "x" * 99
+
+
+def test_who_may_not_know_what_was_sent_is_told_neither_yes_nor_no() -> None:
+    assert dlq_show.table([(ONE, None)]).rows[0][5] is None
+    assert dlq_show.document(ONE, None)["sent"] is None
 
 
 def test_a_time_that_is_no_date_is_shown_as_it_is() -> None:
