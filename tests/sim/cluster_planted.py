@@ -17,6 +17,7 @@ from penstock.model.errors import ErrorCode
 from penstock.replica.in_sync import UNBOUNDED, InSync
 from penstock.replica.outcomes import Appended
 from penstock.replica.partition import Partition
+from penstock.server.dead_letters import DeadLetters
 from penstock.storage.producers import Producers
 
 
@@ -145,6 +146,13 @@ def _forgets_that_some_is_done(right: Any) -> Any:
     return load
 
 
+def _buries_nothing(right: Any) -> Any:
+    async def bury(self: DeadLetters, *args: Any) -> bool:
+        return True
+
+    return bury
+
+
 PLANTED: list[Bug] = [
     Bug("the watermark is the leader's end", InSync, "end_of_all", _counts_itself_alone),
     Bug("laggards do not count, unheard by all", InSync, "end_of_all", _drops_laggards_alone),
@@ -161,4 +169,5 @@ PLANTED: list[Bug] = [
     Bug("two members hold one record", Run, "is_free", _gives_away_what_others_hold),
     Bug("a group's start moves too far", Window, "advance", _passes_what_is_not_done),
     Bug("what is done comes again", deliveries, "load", _forgets_that_some_is_done),
+    Bug("letters are not written", DeadLetters, "bury", _buries_nothing),
 ]

@@ -7,15 +7,11 @@ import gc
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.records.batch import CONTROL
-from penstock.replica.partition import Partition
 from penstock.testing.history import Place, check
 from penstock.testing.sim.clients.group import Committer
 from penstock.testing.sim.clients.operator import Operator
 from penstock.testing.sim.clients.producer import ALL, LEADER, Producer
 from penstock.testing.sim.clients.reader import Reader
-from penstock.testing.sim.clients.share import Sharer
-from penstock.testing.sim.clients.share_ledger import Ledger
 from penstock.testing.sim.clients.transactional import TransactionalProducer
 from penstock.testing.sim.cluster import Cluster, Teller
 from penstock.testing.sim.logs import heard
@@ -23,6 +19,7 @@ from penstock.testing.sim.loop import simulate
 from penstock.testing.sim.process import Process
 from penstock.testing.sim.promises import Promises
 
+from .cluster_shares import Sharing
 from .cluster_troubles import is_whole, make_trouble, mend
 
 TROUBLED_SECONDS = 6.0
@@ -32,11 +29,6 @@ PARTITIONS = 2
 PATIENCE_SECONDS = 8.0
 """After which a client gives up, and its successor goes on."""
 
-
-SHARERS = 2
-SHARE_GROUP = "share-0"
-SHARE_COUNT_MAX = 10
-SHARE_SECONDS_MAX = 20.0
 
 Client = Producer | Reader | TransactionalProducer | Committer | Operator
 
@@ -70,8 +62,7 @@ class Story:
         self.ending = False
         self.clients: list[Client] = []
         self.hosts: list[Process] = []
-        self.ledger = Ledger(SHARE_COUNT_MAX)
-        self.sharers: list[Sharer] = []
+        self.sharing = Sharing(self.cluster, self.places[0], seed)
 
     async def live(self) -> None:
         cluster = self.cluster
@@ -101,8 +92,7 @@ class Story:
         cluster = self.cluster
         await cluster.until(lambda: self._all_ready(), 20, "all nodes are ready")
         await cluster.client("admin", cluster.create_topic("t", PARTITIONS)).tasks[0]
-        earliest = cluster.configure_group(SHARE_GROUP, "share.auto.offset.reset", "earliest")
-        await cluster.client("admin-2", earliest).tasks[0]
+        await self.sharing.prepare()
         cluster.tell("the topic is there")
         self._start_clients()
         await asyncio.sleep(1.0)
@@ -133,26 +123,9 @@ class Story:
         )
         self.clients.append(committer)
         self._client("group-0", committer.run())
-        for number in range(SHARERS):
-            name = f"sharer-{number}"
-            sharer = Sharer(
-                cluster.talk(name), SHARE_GROUP, self.places[0], self.ledger, self._epoch_at
-            )
-            self.sharers.append(sharer)
-            self.cluster.client(name, sharer.run())
+        self.sharing.start()
         if self.seed % 2:
             self._client("operator", self._operate())
-
-    def _epoch_at(self, node_id: int) -> int:
-        """Which epoch of the shared partition a node believes in."""
-        partition = self._partition_at(node_id)
-        return -1 if partition is None else partition.leader_epoch
-
-    def _partition_at(self, node_id: int) -> Partition | None:
-        machine = self.cluster.machines[node_id]
-        if machine.node is None or not machine.started:
-            return None
-        return machine.node.broker.hosted.get((self.places[0].topic, self.places[0].partition))
 
     def _client(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
         self.hosts.append(self.cluster.client(name, work))
@@ -196,8 +169,6 @@ class Story:
         cluster.network.weather.delay_ms_max = 2.0
         for machine in cluster.machines.values():
             mend(cluster, machine)
-        for sharer in self.sharers:
-            sharer.calm = True
         until = RECOVERY_SECONDS_MAX
         await cluster.until(lambda: self._mended(), until, "all nodes are ready")
         await cluster.until(lambda: is_whole(cluster), until, "all replicas are in sync")
@@ -217,7 +188,7 @@ class Story:
 
     def _counts(self) -> dict[str, int]:
         counts = dict.fromkeys(("acknowledged", "transactions", "commits"), 0)
-        counts["shared"] = self.ledger.accepts
+        counts["shared"] = self.sharing.ledger.accepts
         for client in self.clients:
             if isinstance(client, Producer):
                 counts["acknowledged"] += client.acknowledged
@@ -236,7 +207,7 @@ class Story:
         await cluster.until(
             lambda: all(process.done for process in self.hosts), 2 * PATIENCE_SECONDS, "clients end"
         )
-        await self._share_to_end()
+        await self.sharing.finish()
         for place in self.places:
             for committed in (False, True):
                 name = f"last-{place.partition}-{'c' if committed else 'u'}"
@@ -246,26 +217,6 @@ class Story:
                 await cluster.client(name, reader.read_to_end()).tasks[0]
         check(cluster.history)
         cluster.tell(f"{len(cluster.history)} operations, {self._counts()}")
-
-    async def _share_to_end(self) -> None:
-        """Nobody writes any more: in the end the share group is done with all that is there."""
-        cluster = self.cluster
-        partitions = [self._partition_at(machine.node_id) for machine in cluster.brokers]
-        leader = next(each for each in partitions if each is not None and each.leading)
-        offsets = [
-            offset
-            for head, _ in leader.log.batches(0, leader.high_watermark)
-            if not head.attributes & CONTROL
-            for offset in range(head.base_offset, head.base_offset + head.last_offset_delta + 1)
-        ]
-        await cluster.until(
-            lambda: not self.ledger.missing(offsets),
-            SHARE_SECONDS_MAX,
-            f"all of {len(offsets)} records were accepted",
-        )
-        cluster.tell(f"the group is done with {len(offsets)} records")
-        for sharer in self.sharers:
-            sharer.stopping = True
 
 
 def live(seed: int, teller: Teller | None = None) -> Story:

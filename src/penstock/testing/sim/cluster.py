@@ -197,13 +197,16 @@ class Cluster:
             await talk.pause()
         talk.close()
 
-    async def configure_group(self, group: str, key: str, value: str) -> None:
+    async def configure_group(self, group: str, configs: Mapping[str, str]) -> None:
         """Set a group's configuration, whatever it takes; runs as a client."""
         talk = self.talk("admin")
         resource = AlterConfigsResource(
             resource_type=GROUP_RESOURCE,
             resource_name=group,
-            configs=[AlterableConfig(name=key, config_operation=0, value=value)],
+            configs=[
+                AlterableConfig(name=key, config_operation=0, value=value)
+                for key, value in configs.items()
+            ],
         )
         request = IncrementalAlterConfigsRequest(resources=[resource])
         while True:

@@ -181,13 +181,15 @@ class Sharer:
         """What to say about what is held: a word for each offset."""
         dice = self._talk.dice
         words: list[int] = [ACCEPT] if self.calm else [ACCEPT, ACCEPT, ACCEPT, ACCEPT, RELEASE]
-        if not self.calm and dice.random() < 0.1:
+        if not self.calm and dice.random() < 0.3:
             words.append(REJECT)
         if not self.calm and dice.random() < 0.1:
             self._held.clear()  # never to be heard of again
         said = {offset: dice.choice(words) for offset in sorted(self._held)}
-        # Whatever comes of it: somebody has seen them.
-        self._ledger.saw(offset for offset, word in said.items() if word != RELEASE)
+        self._ledger.saw(
+            [offset for offset, word in said.items() if word == ACCEPT],
+            [offset for offset, word in said.items() if word == REJECT],
+        )
         return said
 
     def _settle(self, said: dict[int, int], error: ErrorCode) -> None:
@@ -196,6 +198,7 @@ class Sharer:
             epoch = self._epoch_of(self._leader[1].leader)
             accepted = [offset for offset, word in said.items() if word == ACCEPT]
             self._ledger.accept(accepted, self._now, epoch)
+            self._ledger.reject(offset for offset, word in said.items() if word == REJECT)
         self._ledger.let_go(said)
         for offset in said:
             self._held.pop(offset, None)

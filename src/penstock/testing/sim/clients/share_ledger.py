@@ -44,9 +44,13 @@ class Ledger:
         self.deliveries = 0
         self.accepts = 0
         """With an answer that said so."""
+        self._rejected: set[int] = set()
+        """With an answer that said so."""
+        self._taken: set[int] = set()
+        """Accepted, with an answer or without."""
         self._accepted: dict[int, tuple[float, int]] = {}
         self._excused: set[int] = set()
-        """Accepted or rejected, with an answer or without; or delivered for the last time."""
+        """Rejected, with an answer or without; or delivered for the last time."""
         self._holds: dict[int, Hold] = {}
 
     def deliver(
@@ -90,9 +94,10 @@ class Ledger:
         """The member's session is over, or may be."""
         self._holds = {o: hold for o, hold in self._holds.items() if hold.member != member}
 
-    def saw(self, offsets: Iterable[int]) -> None:
+    def saw(self, accepted: Iterable[int], rejected: Iterable[int]) -> None:
         """A member accepts or rejects records; whatever comes of that, they are not lost."""
-        self._excused.update(offsets)
+        self._taken.update(accepted)
+        self._excused.update(rejected)
 
     def let_go(self, offsets: Iterable[int]) -> None:
         """A member has spoken about records, and the group has answered: they are not its own."""
@@ -105,6 +110,16 @@ class Ledger:
             self.accepts += 1
             self._accepted.setdefault(offset, (now, epoch))
 
+    def reject(self, offsets: Iterable[int]) -> None:
+        """The group said that it has heard: these are given up."""
+        self._rejected.update(offsets)
+
+    @property
+    def rejected(self) -> set[int]:
+        """Records that the group has given up for sure. If another member took one before its late
+        holder rejected it, the answer is the same, and nothing comes of the rejection."""
+        return self._rejected - self._taken
+
     def missing(self, offsets: Iterable[int]) -> list[int]:
         """Records that nobody has accepted, and that the group has not given up either."""
-        return [offset for offset in offsets if offset not in self._excused]
+        return [offset for offset in offsets if offset not in self._excused | self._taken]
