@@ -43,7 +43,7 @@ async def talk(
 
 
 async def test_members_share_partitions(talk: ShareConversation) -> None:
-    await talk.create("shared", 2)
+    await talk.create_in_order("shared")
     first = await talk.say("a", 0, "shared")
     assert (first.member_epoch, first.assignment.topic_partitions) == (2, [])
     got = await talk.say("a", 2)
