@@ -70,6 +70,9 @@ _CONFIGS = {
     SHARES_TOPIC: {
         "cleanup.policy": "delete",
         "compression.type": "producer",
+        # The coordinator itself cuts off what nobody needs. Whatever the node's keys say of other
+        # topics would take the states of groups that have nothing to do just now.
+        "retention.bytes": "-1",
         "retention.ms": "-1",
     },
 }

@@ -132,6 +132,16 @@ async def test_the_log_is_cut_below_what_is_needed(node: Node, asker: Asker) -> 
     assert await persister.read(key, 0) == Held(0, 29)
 
 
+async def test_no_retention_takes_what_groups_have_done(tmp_path: Path) -> None:
+    short = {"log.retention.bytes": "1000", "log.retention.ms": "1000", **QUICK}
+    async with running_node(tmp_path, short) as node, asking(port_of(node)) as asker:
+        key = ShareKey("g", await asker.create("orders"), 0)
+        await persister_of(node).initialize(key, 0, 0)
+        config = node.broker.hosted[SHARES_TOPIC, 0].log.config
+        assert (config.retention_bytes, config.retention_ms) == (-1, -1)
+        assert node.broker.hosted["orders", 0].log.config.retention_bytes == 1000
+
+
 async def test_states_of_deleted_topics_go(node: Node, asker: Asker) -> None:
     key = ShareKey("g", await asker.create("orders"), 0)
     persister = persister_of(node)

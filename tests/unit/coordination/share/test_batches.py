@@ -114,7 +114,7 @@ def by_offset(new: list[StateBatch], start: int) -> dict[int, tuple[State, int, 
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(batches, max_size=12), st.integers(-1, 20), st.integers(0, 12))
 def test_batches_say_of_each_offset_what_is_furthest(
     new: list[StateBatch], start: int, split: int
