@@ -122,11 +122,10 @@ class Model:
             wait_ms = self.settings.backoff.initial_ms if waits else 0
             entry.not_before = at.wall + wait_ms if wait_ms else 0
 
-    @staticmethod
-    def _settle(entry: Entry, at: Moment) -> None:
+    def _settle(self, entry: Entry, at: Moment) -> None:
         entry.member = ""
         if entry.state is State.AVAILABLE:
-            left = max(0, entry.not_before - at.wall)
+            left = min(max(0, entry.not_before - at.wall), self.settings.backoff.initial_ms)
             entry.wait_end = at.mono + left if left else 0
 
     def _take_back(self, offsets: Iterable[int], at: Moment, waits: bool) -> None:

@@ -136,12 +136,12 @@ def _passes_what_is_not_done(right: Any) -> Any:
 
 
 def _forgets_that_some_is_done(right: Any) -> Any:
-    def load(held: Held, at: Any) -> Any:
+    def load(held: Held, backoff: Any, at: Any) -> Any:
         done = [
             batch._replace(state=State.AVAILABLE if batch.state in (2, 4) else batch.state)
             for batch in held.batches
         ]
-        return right(held._replace(batches=tuple(done)), at)
+        return right(held._replace(batches=tuple(done)), backoff, at)
 
     return load
 

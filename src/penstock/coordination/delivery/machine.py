@@ -42,7 +42,7 @@ class Delivery:
         self.settings = settings
         """May be set anew at any time: for what happens from then on."""
         self._chance = chance
-        self._window = load(held, at)
+        self._window = load(held, settings.backoff, at)
         self._writes = Writes(self._window)
         self._burials = Burials()
         self._due = _NEVER
@@ -103,7 +103,8 @@ class Delivery:
         due = at.mono + settings.lock_ms
         self._wake(due)
         asking = Asking(member, due, records_max, strict, settings.count_max)
-        lowest = max(read_from, window.start)
+        start = window.start
+        lowest = max(read_from, start)
         missing = holes.gaps(lowest, found)
         taken: list[Run] = []
         buried: list[Run] = []
@@ -120,7 +121,7 @@ class Delivery:
         if buried:
             self._writes.send(buried, buried, None, out)
         if missing:
-            self._advance(out)
+            self._pass(start, out)
         return acquiring.ranges(taken, found, batch_size)
 
     # -- taking back ------------------------------------------------------------------------------
@@ -270,8 +271,8 @@ class Delivery:
             if run.state is State.ARCHIVING:
                 run.is_kept = True
                 self._burials.add(run, self.settings.count_max)
-            elif run.not_before > at.wall:
-                run.due = at.mono + run.not_before - at.wall
+            elif left_ms := self.settings.backoff.left_ms(run.not_before, at.wall):
+                run.due = at.mono + left_ms
                 self._wake(run.due)
             else:
                 self._free(run, out)
@@ -329,8 +330,10 @@ class Delivery:
 
     def on_log_start(self, start: int, at: Moment, out: Outcome) -> None:  # noqa: ARG002
         """The log begins at `start` now: what lies below is done with, whoever holds it."""
-        self._window.begin_at(start)
-        self._advance(out)
+        before = self._window.start
+        if start > before:
+            self._window.begin_at(start)
+            self._pass(before, out)
 
     # -- what has changed -------------------------------------------------------------------------
 
@@ -347,6 +350,14 @@ class Delivery:
         if self._starved and self._window.open < self.settings.in_flight_max:
             self._starved = False
             out.ready = True
+
+    def _pass(self, start: int, out: Outcome) -> None:
+        """Move the start, from where it was, over what was not there to be delivered. If nothing is
+        in flight, nobody will speak of it: so that the group does not seem to lag, the new start
+        is written down at once."""
+        self._advance(out)
+        if not self._window.runs and self._window.start > start:
+            self._writes.send((), (), None, out)
 
     # -- looking ----------------------------------------------------------------------------------
 

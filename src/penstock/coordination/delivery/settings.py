@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from penstock.model.ids import Millis
     from penstock.platform.chance import Chance
 
 
@@ -20,11 +21,16 @@ class Backoff(NamedTuple):
     multiplier: float = 1.0
     jitter: float = 0.0
 
+    @property
+    def limit_ms(self) -> int:
+        """No record waits longer."""
+        return max(self.initial_ms, self.max_ms)
+
     def wait_ms(self, count: int, chance: Chance) -> int:
         """How long records wait that came back from their `count`-th delivery."""
         if self.initial_ms <= 0:
             return 0
-        limit = max(self.initial_ms, self.max_ms)
+        limit = self.limit_ms
         wait = float(self.initial_ms)
         for _ in range(count - 1):
             wait *= self.multiplier
@@ -33,6 +39,12 @@ class Backoff(NamedTuple):
         spread = int(min(wait, limit) * self.jitter)
         wait_ms = int(min(wait, limit)) + (chance.between(-spread, spread) if spread else 0)
         return max(1, min(wait_ms, limit))
+
+    def left_ms(self, not_before: Millis, now: Millis) -> int:
+        """How much is left of a wait that ends at a wall time. That clock may have been turned, or
+        may be another broker's: no wait becomes longer by it than any could be."""
+        left_ms = max(0, not_before - now)
+        return min(left_ms, self.limit_ms) if self.initial_ms > 0 else left_ms
 
 
 class DeliverySettings(NamedTuple):

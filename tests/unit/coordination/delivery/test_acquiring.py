@@ -117,6 +117,9 @@ def test_a_whole_read_of_nothing_but_skipped_records_moves_the_start() -> None:
     desk = Desk(DeliverySettings(in_flight_max=100))
     assert desk.fetch("ann", (0, 5_000), skip=[(0, 5_000)]) == []
     assert (desk.delivery.start, desk.next) == (5_001, 5_001)
+    # Nobody has anything to say that would tell the share coordinator.
+    write = desk.write()
+    assert (write.start, write.batches, write.complete) == (5_001, (), 0)
 
 
 def test_what_another_holds_is_not_skipped() -> None:

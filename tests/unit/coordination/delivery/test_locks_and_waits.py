@@ -149,6 +149,12 @@ def test_a_wait_is_kept_by_whoever_leads_next() -> None:
     assert desk.fetch("ann", (0, 4)) == [Acquired(0, 4, 3)]
 
 
+def test_a_clock_that_was_turned_back_makes_no_wait_longer_than_any() -> None:
+    held = [StateBatch(0, 4, State.AVAILABLE, 2, Millis(WALL + 3_600_000))]
+    desk = Desk(WAITS, 0, held)
+    assert desk.delivery.next_due == desk.at.mono + 60_000
+
+
 @pytest.mark.parametrize(
     ("backoff", "waits"),
     [

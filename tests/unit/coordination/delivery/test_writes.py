@@ -140,8 +140,9 @@ def test_retention_past_all_that_was_read_moves_the_reading() -> None:
     desk.fetch("ann", (0, 9))
     desk.log_start(100)
     assert (desk.delivery.start, desk.next, desk.states) == (100, 100, [])
+    assert desk.write().start == 100
     desk.log_start(50)
-    assert desk.delivery.start == 100
+    assert (desk.delivery.start, desk.writes) == (100, [])
 
 
 def test_half_of_what_is_being_written_may_vanish() -> None:
