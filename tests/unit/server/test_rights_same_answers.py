@@ -17,9 +17,11 @@ import pytest
 
 from penstock.model.operations import Operation
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.registry import API
 from tests.oracle.nodes import ApacheNode
 from tests.unit.server import rights_questions as q
+from tests.unit.server import share_group_questions as shares
 from tests.unit.server.asking import Asker, asking, asking_node, batch
 from tests.unit.server.rights_scene import (
     ABOUT_ALL,
@@ -52,6 +54,12 @@ RULES = [
     *group("c-both", Operation.DESCRIBE),
     *transaction("t-both", Operation.DESCRIBE),
 ]
+
+
+def _same(request: Message) -> Make:
+    """A request that is the same in all versions, on all nodes."""
+    return lambda _version, _ids: request
+
 
 QUESTIONS: list[tuple[ApiKey, Make, range | None]] = [
     (ApiKey.PRODUCE, q.producing(), range(3, 14)),
@@ -97,6 +105,27 @@ QUESTIONS: list[tuple[ApiKey, Make, range | None]] = [
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, q.subscribing("g-mine", ["mine", "theirs"]), None),
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, q.subscribing("g-mine", ["absent"]), None),
     (ApiKey.CONSUMER_GROUP_DESCRIBE, q.describing_consumers("c-mine", "c-both", "c-no"), None),
+    (ApiKey.SHARE_GROUP_HEARTBEAT, _same(shares.beating("g-theirs", ["mine"])), None),
+    (ApiKey.SHARE_GROUP_HEARTBEAT, _same(shares.beating("g-seen", ["mine"])), None),
+    (ApiKey.SHARE_GROUP_HEARTBEAT, _same(shares.beating("g-mine", ["mine", "seen"])), None),
+    (ApiKey.SHARE_GROUP_HEARTBEAT, _same(shares.beating("g-mine", ["theirs"])), None),
+    (ApiKey.SHARE_GROUP_DESCRIBE, _same(shares.describing_groups(*GROUPS)), None),
+    (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, _same(shares.describing_offsets("g-theirs")), None),
+    (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, _same(shares.describing_offsets("g-seen")), None),
+    (
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        _same(shares.describing_offsets("g-mine", {"theirs": [0], "absent": [1]})),
+        None,
+    ),
+    *[
+        (key, _same(request), None)
+        for each in GROUPS
+        for key, request in (
+            (ApiKey.ALTER_SHARE_GROUP_OFFSETS, shares.altering_offsets(each, {"theirs": {0: 1}})),
+            (ApiKey.ALTER_SHARE_GROUP_OFFSETS, shares.altering_offsets(each, {"mine": {0: 1}})),
+            (ApiKey.DELETE_SHARE_GROUP_OFFSETS, shares.deleting_offsets(each, "mine", "theirs")),
+        )
+    ],
     *[(ApiKey.INIT_PRODUCER_ID, q.introducing(each), range(6)) for each in TRANSACTIONS[1:]],
     *[(ApiKey.ADD_PARTITIONS_TO_TXN, q.adding(each), None) for each in TRANSACTIONS],
     *[
@@ -190,7 +219,9 @@ async def _write(asker: Asker) -> None:
 
 
 def _levelled(answer: Any) -> Any:
-    """The answer without what is another each time."""
+    """The answer without what is another each time, or each one's own affair."""
+    if hasattr(answer, "heartbeat_interval_ms"):
+        answer.heartbeat_interval_ms = int(answer.heartbeat_interval_ms > 0)
     for state in getattr(answer, "transaction_states", ()):
         state.producer_id = 0
         for topic in getattr(state, "topics", ()):

@@ -64,13 +64,15 @@ async def _describe(
 ) -> DescribeShareGroupOffsetsResponseGroup:
     group_id = asked.group_id
     if not is_enabled(broker):
-        return _failed(group_id, ErrorCode.UNSUPPORTED_VERSION)
+        return _refused_group(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not may_group(broker, call, Operation.DESCRIBE, group_id):
-        return _failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return _refused_group(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if asked.topics is None:
         known = await ask_group(broker, group_id, lambda shard, *_: ready_topics(shard, group_id))
         if isinstance(known, ErrorCode):
-            return _failed(group_id, known)
+            answer = _refused_group(group_id, known)
+            answer.error_message = known.message
+            return answer
         wanted = {it.name: sorted(it.partitions) for it in known.values()}
         wanted = {it: numbers for it, numbers in wanted.items() if shows_topic(broker, call, it)}
         refused: list[Topic] = []
@@ -153,7 +155,5 @@ def _refused(name: str, numbers: Collection[int]) -> Topic:
     )
 
 
-def _failed(group_id: str, error: ErrorCode) -> DescribeShareGroupOffsetsResponseGroup:
-    return DescribeShareGroupOffsetsResponseGroup(
-        group_id=group_id, error_code=error, error_message=error.message
-    )
+def _refused_group(group_id: str, error: ErrorCode) -> DescribeShareGroupOffsetsResponseGroup:
+    return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, error_code=error)
