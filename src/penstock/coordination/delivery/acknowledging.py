@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from penstock.coordination.delivery.effects import AckBatch, Acknowledge
 from penstock.coordination.delivery.states import State
@@ -14,12 +13,9 @@ _WORDS = frozenset(Acknowledge)
 _FINAL = _WORDS - {Acknowledge.RENEW}
 
 
-class Said(NamedTuple):
-    """One word about neighbouring offsets."""
-
-    first: int
-    last: int
-    word: int
+Said = tuple[int, int, int]
+"""First and last of neighbouring offsets, and one word about them. There can be one for each
+record, so it is no more than a tuple."""
 
 
 def understood(batches: Sequence[AckBatch]) -> list[Said] | None:
@@ -37,17 +33,17 @@ def understood(batches: Sequence[AckBatch]) -> list[Said] | None:
             return None
         if first != end or words[0] != word:
             if word >= 0:
-                pieces.append(Said(begin, end - 1, word))
+                pieces.append((begin, end - 1, word))
             begin, word = first, words[0]
         end = first
         for spoken in words if len(words) > 1 else ():
             if spoken != word:
-                pieces.append(Said(begin, end - 1, word))
+                pieces.append((begin, end - 1, word))
                 begin, word = end, spoken
             end += 1
         end = last + 1
     if word >= 0:
-        pieces.append(Said(begin, end - 1, word))
+        pieces.append((begin, end - 1, word))
     return pieces
 
 
@@ -74,7 +70,7 @@ def judged(
     said = understood(batches)
     if said is None:
         return ErrorCode.INVALID_REQUEST
-    if said and said[-1].last >= window.end:
+    if said and said[-1][1] >= window.end:
         # With nothing in flight there is nothing to be past of.
         return ErrorCode.INVALID_REQUEST if window.runs else ErrorCode.INVALID_RECORD_STATE
     checked = window.start  # What lies below was looked at.
@@ -92,7 +88,12 @@ def judged(
 
 def parts(window: Window, said: Sequence[Said]) -> Iterator[tuple[Run, int]]:
     """Runs of their own for all that was said, each with its word."""
-    window.cut([offset for piece in said for offset in (piece.first, piece.last + 1)])
+    edges: list[int] = []
+    for first, last, _ in said:
+        if not edges or edges[-1] != first:
+            edges.append(first)
+        edges.append(last + 1)
+    window.cut(edges)
     runs, index = window.runs, 0
     for first, last, word in said:
         if last < window.start:
