@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,10 +21,9 @@ from penstock.protocol.generated.delete_records import (
 from penstock.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.registry import API
 from penstock.records.batch import HEAD_SIZE, batch_end, read_head
-from tests.unit.server.asking import NOON, Asker, asking, batch, port_of, running_node
+from tests.unit.server.asking import NOON, asking, batch, port_of, running_node
+from tests.unit.server.share_scene import LOCK_MS, SETTINGS, Scene, fresh_scene
 from tests.unit.server.share_talk import (
-    ACCEPT,
-    REJECT,
     RELEASE,
     RENEW,
     SHARE_FETCH,
@@ -42,14 +39,6 @@ from tests.unit.server.share_talk import (
     verdict,
 )
 
-LOCK_MS = 1000
-SETTINGS = {
-    "group.share.min.record.lock.duration.ms": str(LOCK_MS),
-    "group.share.record.lock.duration.ms": str(LOCK_MS),
-    "group.share.max.share.sessions": "4",
-}
-
-
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -59,43 +48,10 @@ async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Node]:
         yield made
 
 
-class Scene:
-    """A topic of its own for each test, and a group that has just begun with it."""
-
-    def __init__(self, node: Node, asker: Asker, topic: str, topic_id: bytes) -> None:
-        self.node = node
-        self.asker = asker
-        self.topic = topic
-        self.topic_id = topic_id
-        self.group = topic
-
-    async def produce(self, *counts: int, index: int = 0, first: int = 0) -> None:
-        """Batches of so many records each."""
-        for count in counts:
-            answer = await self.asker.produce(self.topic, batch(count, first), index)
-            assert answer.error_code == ErrorCode.NONE
-
-    @asynccontextmanager
-    async def member(self, name: str = "anna") -> AsyncIterator[Talker]:
-        async with asking(port_of(self.node)) as asker:
-            yield Talker(asker, self.topic_id, self.group, name)
-
-    async def parked(self, count: int) -> None:
-        async with asyncio.timeout(5):
-            while broker_of(self.node).parked_fetches != count:
-                await asyncio.sleep(0.005)
-
-
 @pytest_asyncio.fixture(loop_scope="module")
 async def scene(node: Node, request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
-    async with asking(port_of(node)) as asker:
-        topic = re.sub("[^a-z0-9_.]", ".", request.node.name)[:200]
-        topic_id = await asker.create(topic, 3)
-        await begin_group(node, topic, topic_id, 3)
-        yield Scene(node, asker, topic, topic_id)
-    async with asyncio.timeout(5):
-        while len(broker_of(node).shares.sessions):
-            await asyncio.sleep(0.005)
+    async with fresh_scene(node, request.node.name) as made:
+        yield made
 
 
 # -- who gets what ----------------------------------------------------------------------------
@@ -289,158 +245,6 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(scene: Scene) -> No
     assert all(not each.audience.readers for each in hosted)
 
 
-# -- what members say -------------------------------------------------------------------------
-
-
-async def test_what_was_accepted_never_comes_again(scene: Scene) -> None:
-    await scene.produce(2, 2)
-    async with scene.member() as anna:
-        assert acquired(await anna.fetch(0, max_wait_ms=5000, max_records=2)) == [(0, 1, 1)]
-        answer = await anna.fetch(said={0: [Said(0, 0), Said(1, 1, (REJECT,))]})
-        assert parts(answer)[0].acknowledge_error_code == 0
-        assert acquired(answer) == [(2, 3, 1)]
-        await anna.close()
-    async with scene.member() as anna:
-        assert acquired(await anna.fetch(0, max_wait_ms=5000)) == [(2, 3, 2)]
-
-
-async def test_one_word_for_each_record(scene: Scene) -> None:
-    await scene.produce(4)
-    async with scene.member() as anna:
-        await anna.fetch(0, max_wait_ms=5000)
-        words = (ACCEPT, RELEASE, REJECT, RELEASE)
-        assert verdict(await anna.acknowledge(Said(0, 3, words))) == 0
-        assert acquired(await anna.fetch()) == [(1, 1, 2), (3, 3, 2)]
-
-
-@pytest.mark.parametrize(
-    ("said", "error"),
-    [
-        ([Said(1, 2)], ErrorCode.INVALID_RECORD_STATE),  # again
-        ([Said(3, 4)], ErrorCode.INVALID_REQUEST),  # nobody was given these
-        ([Said(0, 0), Said(3, 3)], ErrorCode.INVALID_REQUEST),  # all or nothing
-        ([Said(0, 2**62)], ErrorCode.INVALID_REQUEST),
-        ([Said(2**62, 2**63 - 1)], ErrorCode.INVALID_REQUEST),
-    ],
-)
-async def test_what_a_member_does_not_hold_it_cannot_speak_of(
-    scene: Scene, said: list[Said], error: ErrorCode
-) -> None:
-    await scene.produce(3, 3)
-    async with scene.member() as anna:
-        await anna.fetch(0, max_wait_ms=5000, max_records=3)
-        assert verdict(await anna.acknowledge(Said(1, 2))) == 0
-        begun = asyncio.get_running_loop().time()
-        assert verdict(await anna.acknowledge(*said)) is error
-        assert asyncio.get_running_loop().time() - begun < 2
-        assert verdict(await anna.acknowledge(Said(0, 0))) == 0
-        assert acquired(await anna.fetch()) == [(3, 5, 1)]
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        [Said(2, 1)],
-        [Said(0, 2, ())],
-        [Said(0, 2, (ACCEPT, ACCEPT))],
-        [Said(0, 2**62, (ACCEPT, ACCEPT))],
-        [Said(0, 2, (5,))],
-        [Said(0, 2, (-1,))],
-        [Said(0, 2, (RENEW,))],  # without the flag that says so
-        [Said(1, 2), Said(0, 0)],
-    ],
-)
-async def test_what_makes_no_sense_is_refused_whole(scene: Scene, said: list[Said]) -> None:
-    await scene.produce(3)
-    async with scene.member() as anna:
-        await anna.fetch(0, max_wait_ms=5000)
-        assert verdict(await anna.acknowledge(*said)) is ErrorCode.INVALID_REQUEST
-        assert verdict(await anna.acknowledge(Said(0, 2))) == 0
-
-
-async def test_a_request_that_renews_locks_fetches_nothing(scene: Scene) -> None:
-    await scene.produce(1, 1)
-    async with scene.member() as anna:
-        await anna.fetch(0, max_wait_ms=5000, max_records=1)
-        nothing = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
-        renew = {0: [Said(0, 0, (RENEW,))]}
-        answer = await anna.fetch(said=renew, is_renew_ack=True, **nothing)
-        assert verdict(answer) == 0
-        assert acquired(answer) == []
-        greedy = await anna.fetch(said=renew, is_renew_ack=True)
-        assert greedy.error_code == ErrorCode.INVALID_REQUEST
-
-
-async def test_speaking_of_a_topic_that_is_not_there_tells_so(scene: Scene) -> None:
-    await scene.produce(1)
-    async with scene.member() as anna:
-        await anna.fetch(0)
-        anna.topic_id = b"?" * 16
-        assert verdict(await anna.acknowledge(Said(0, 0))) is ErrorCode.UNKNOWN_TOPIC_ID
-        anna.topic_id = scene.topic_id
-        unknown = await anna.acknowledge(Said(0, 0), index=77)
-        assert verdict(unknown) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-# -- sessions ---------------------------------------------------------------------------------
-
-
-async def test_a_session_has_to_be_opened_and_its_epochs_counted(scene: Scene) -> None:
-    async with scene.member() as anna:
-        anna.epoch = 1
-        assert (await anna.fetch(0)).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
-        gone = await anna.acknowledge(Said(0, 0), epoch=-1)
-        assert gone.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
-        anna.epoch = 0
-        await anna.fetch(0)
-        anna.epoch = 7
-        assert (await anna.fetch()).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
-        stale = await anna.acknowledge(Said(0, 0), epoch=0)
-        assert stale.error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
-
-
-async def test_nothing_is_acknowledged_while_a_session_opens(scene: Scene) -> None:
-    async with scene.member() as anna:
-        refused = await anna.fetch(said={0: [Said(0, 0)]})
-        assert refused.error_code == ErrorCode.INVALID_REQUEST
-
-
-async def test_sessions_have_a_bound_and_who_finds_it_waits_first(scene: Scene) -> None:
-    async with scene.member() as anna:
-        for name in "abcd":
-            anna.name, anna.epoch = name, 0
-            assert (await anna.fetch(0)).error_code == 0
-        anna.name, anna.epoch = "e", 0
-        begun = asyncio.get_running_loop().time()
-        refused = await anna.fetch(0, max_wait_ms=100)
-        assert refused.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
-        assert asyncio.get_running_loop().time() - begun >= 0.09
-
-
-@pytest.mark.parametrize("name", ["", "x" * 37])
-async def test_a_member_has_a_name_of_some_length(scene: Scene, name: str) -> None:
-    async with scene.member(name) as nobody:
-        assert (await nobody.fetch(0)).error_code == ErrorCode.INVALID_REQUEST
-
-
-async def test_what_is_not_there_is_said_partition_by_partition(scene: Scene) -> None:
-    await scene.produce(1)
-    async with scene.member() as anna:
-        got = parts(await anna.fetch(0, 9, max_wait_ms=5000))
-        assert got[9].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    async with scene.member() as anna:
-        anna.topic_id = b"?" * 16
-        assert error_of(await anna.fetch(0)) is ErrorCode.UNKNOWN_TOPIC_ID
-
-
-async def test_a_group_that_nobody_began_gets_nothing(scene: Scene) -> None:
-    async with scene.member() as anna:
-        anna.group = "nobody ever began"
-        answer = await anna.fetch(0, max_wait_ms=20_000)
-        assert error_of(answer) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert broker_of(scene.node).shares.partitions.find(anna.group, (scene.topic_id, 0)) is None
-
-
 # -- where a group begins, and how its configuration counts -------------------------------------
 
 
@@ -556,18 +360,6 @@ async def test_a_group_whose_members_are_all_gone_is_forgotten_and_found_again(
             await asyncio.sleep(0.005)
     async with scene.member("bert") as bert:
         assert acquired(await bert.fetch(0, max_wait_ms=5000)) == [(1, 2, 2)]
-
-
-async def test_version_1_knows_no_renewal(scene: Scene) -> None:
-    await scene.produce(1)
-    async with scene.member() as anna:
-        request = anna.request(0, max_wait_ms=5000)
-        response = await anna.asker.ask(request, 1)
-        assert acquired(response) == [(0, 0, 1)]
-        anna.epoch = 1
-        request = anna.request(said={0: [Said(0, 0, (RENEW,))]})
-        refused = await anna.asker.ask(request, 1)
-        assert verdict(refused) is ErrorCode.INVALID_REQUEST
 
 
 async def test_the_version_that_tests_speak_is_the_newest() -> None:
