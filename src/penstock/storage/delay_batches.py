@@ -62,6 +62,10 @@ class Row(NamedTuple):
     """How many these are; 0 where a batch only names the record."""
 
 
+RawRow = tuple[int, int, int, int]
+"""A `Row`, or a plain tuple of the same."""
+
+
 class Notice(NamedTuple):
     """The front of one of these batches."""
 
@@ -141,8 +145,12 @@ def read_notice(batch: Bytes) -> Notice:
 
 def read_rows(batch: Bytes, notice: Notice) -> list[Row]:
     """The rows of a batch that is given at least as far as they go."""
+    return [_new(Row, row) for row in raw_rows(batch, notice)]
+
+
+def raw_rows(batch: Bytes, notice: Notice) -> list[RawRow]:
+    """The same without names: a start after a crash may read millions."""
     end = notice.bodies_at
     if end > len(batch):
         raise InvalidRecord(f"{notice.count} delayed records in {len(batch)} bytes")
-    view = memoryview(batch)[notice.rows_at : end]
-    return [_new(Row, row) for row in _ROW.iter_unpack(view)]
+    return list(_ROW.iter_unpack(memoryview(batch)[notice.rows_at : end]))

@@ -6,7 +6,6 @@ What is delivered is so because the log says it, not because somebody remembers 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.records.batch import CONTROL, TRANSACTIONAL, Bytes, Fields, read_head
@@ -17,11 +16,11 @@ from penstock.storage.delay_batches import (
     DELIVERED,
     MOVED,
     PARKED,
-    Notice,
+    RawRow,
     Row,
     kind_of,
+    raw_rows,
     read_notice,
-    read_rows,
 )
 from penstock.storage.delay_rows import NEVER, WaitingRows
 
@@ -33,7 +32,7 @@ class _Claim(NamedTuple):
     target: int
     crc: int
     is_delivery: bool
-    rows: list[Row]
+    rows: list[RawRow]
 
 
 class DelayIndex:
@@ -101,14 +100,11 @@ class DelayIndex:
                 self.changed_at = base_offset
                 if claim.is_delivery:
                     self._remove(claim.rows)
+                elif head[5] & TRANSACTIONAL:
+                    rows = self.undecided.setdefault(head[9], [])
+                    rows += [Row(due, id_, claim.said_at) for due, id_, _, _ in claim.rows]
                 else:
-                    self._park(claim.rows, head)
-
-    def _park(self, rows: list[Row], head: Fields) -> None:
-        if head[5] & TRANSACTIONAL:
-            self.undecided.setdefault(head[9], []).extend(rows)
-        else:
-            self._put(rows)
+                    self._put(claim.rows, claim.said_at)
 
     def _decide(self, producer_id: int, offset: int, batch: Bytes) -> None:
         rows = self.undecided.get(producer_id)
@@ -119,36 +115,33 @@ class DelayIndex:
             self.changed_at = offset
             del self.undecided[producer_id]
             if marker.is_commit:
-                self._put(rows)
+                for row in rows:
+                    self.waiting.put(row.due, row.id, row.place)
 
     def _heed(self, offset: int, batch: Bytes) -> None:
         try:
             notice = read_notice(batch)
-            rows = read_rows(batch, notice)
+            rows = raw_rows(batch, notice)
         except InvalidRecord:
             return  # of a version that is not known here: whoever wrote it will lead again
         if notice.kind in (PARKED, DELIVERED):
-            self._claim(offset, notice, rows)
+            is_delivery = notice.kind == DELIVERED
+            self._claims.append(_Claim(offset, notice.target, notice.crc, is_delivery, rows))
             return
         self.changed_at = offset
         if notice.kind == CANCELLED:
             self._remove(rows)
         elif notice.kind == MOVED:
-            self._held = min(self._held, *(row.place for row in rows)) if rows else self._held
+            self._held = min((place for _, _, place, _ in rows), default=self._held)
             self._held_until = offset + 1
-            self._put(row._replace(place=offset) for row in rows)
+            self._put(rows, offset)
 
-    def _claim(self, offset: int, notice: Notice, rows: list[Row]) -> None:
-        is_delivery = notice.kind == DELIVERED
-        if not is_delivery:
-            rows = [row._replace(place=offset) for row in rows]
-        self._claims.append(_Claim(offset, notice.target, notice.crc, is_delivery, rows))
+    def _put(self, rows: list[RawRow], place: int) -> None:
+        put = self.waiting.put
+        for due, id_, _, _ in rows:
+            put(due, id_, place)
 
-    def _put(self, rows: Iterable[Row]) -> None:
-        for due, id_, place, _ in rows:
-            self.waiting.put(due, id_, place)
-
-    def _remove(self, rows: Iterable[Row]) -> None:
+    def _remove(self, rows: list[RawRow]) -> None:
         for due, id_, _, _ in rows:
             self.waiting.remove(due, id_)
 

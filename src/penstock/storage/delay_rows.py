@@ -18,9 +18,6 @@ BLOCK_MAX = 1024
 NEVER = 1 << 63
 """Later than any row is due, and above every offset."""
 
-_Key = tuple[int, int]
-"""When due, and the id: equal times are in the order of arrival."""
-
 
 class _Block:
     __slots__ = ("dues", "ids", "places")
@@ -32,15 +29,21 @@ class _Block:
 
     def find(self, due: int, id_: int) -> int:
         """Where the row is, or would have to be."""
-        low = bisect_left(self.dues, due)
-        high = bisect_right(self.dues, due, low)
-        return bisect_left(self.ids, id_, low, high)
+        dues = self.dues
+        low = bisect_left(dues, due)
+        if low == len(dues) or dues[low] != due:
+            return low
+        return bisect_left(self.ids, id_, low, bisect_right(dues, due, low))
 
     def split(self, at: int) -> _Block:
         """Cut off what is from `at` on."""
         rest = _Block(self.dues[at:], self.ids[at:], self.places[at:])
         del self.dues[at:], self.ids[at:], self.places[at:]
         return rest
+
+
+def _first_id(block: _Block) -> int:
+    return block.ids[0]
 
 
 class WaitingRows:
@@ -50,7 +53,7 @@ class WaitingRows:
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []  # none of them empty
-        self._firsts: list[_Key] = []  # the first key of each
+        self._firsts: list[int] = []  # when the first row of each is due
         self._count = 0
 
     def __len__(self) -> int:
@@ -59,7 +62,7 @@ class WaitingRows:
     @property
     def earliest(self) -> int:
         """When the first of them is due."""
-        return self._firsts[0][0] if self._firsts else NEVER
+        return self._firsts[0] if self._firsts else NEVER
 
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, tuple)
@@ -77,8 +80,8 @@ class WaitingRows:
         """Add a row, or give it another place if it is there."""
         if not self._blocks:
             self._blocks.append(_Block(array("q"), array("q"), array("q")))
-            self._firsts.append((due, id_))
-        number = max(bisect_right(self._firsts, (due, id_)) - 1, 0)
+            self._firsts.append(due)
+        number = self._block_of(due, id_)
         block = self._blocks[number]
         at = block.find(due, id_)
         if at < len(block.ids) and block.ids[at] == id_ and block.dues[at] == due:
@@ -89,13 +92,22 @@ class WaitingRows:
         block.places.insert(at, place)
         self._count += 1
         if at == 0:
-            self._firsts[number] = (due, id_)
+            self._firsts[number] = due
         if len(block.ids) > BLOCK_MAX:
             # Whoever adds at the end, as most do, leaves full blocks behind and not half ones.
             is_last = number + 1 == len(self._blocks) and at + 1 == len(block.ids)
             rest = block.split(BLOCK_MAX if is_last else BLOCK_MAX // 2)
             self._blocks.insert(number + 1, rest)
-            self._firsts.insert(number + 1, (rest.dues[0], rest.ids[0]))
+            self._firsts.insert(number + 1, rest.dues[0])
+
+    def _block_of(self, due: int, id_: int) -> int:
+        """The number of the block in which the row is, or would have to be."""
+        firsts = self._firsts
+        end = bisect_right(firsts, due)
+        if end and firsts[end - 1] == due:  # a thousand blocks may begin with the same time
+            start = bisect_left(firsts, due, 0, end)
+            end = bisect_right(self._blocks, id_, start, end, key=_first_id)
+        return max(end - 1, 0)
 
     def remove(self, due: int, id_: int) -> bool:
         """Take a row out; whether it was there."""
@@ -109,13 +121,13 @@ class WaitingRows:
         if not block.ids:
             del self._blocks[number], self._firsts[number]
         elif at == 0:
-            self._firsts[number] = (block.dues[0], block.ids[0])
+            self._firsts[number] = block.dues[0]
         return True
 
     def _find(self, due: int, id_: int) -> tuple[int, int] | None:
-        number = bisect_right(self._firsts, (due, id_)) - 1
-        if number < 0:
+        if not self._blocks:
             return None
+        number = self._block_of(due, id_)
         block = self._blocks[number]
         at = block.find(due, id_)
         if at < len(block.ids) and block.ids[at] == id_ and block.dues[at] == due:
@@ -124,7 +136,7 @@ class WaitingRows:
 
     def rows_from(self, due: int, id_: int = -1) -> Iterator[Row]:
         """The rows from a key on, in their order; not to be changed meanwhile."""
-        number = max(bisect_right(self._firsts, (due, id_)) - 1, 0)
+        number = self._block_of(due, id_)
         for block in self._blocks[number : number + 1]:
             at = block.find(due, id_)
             yield from map(Row, block.dues[at:], block.ids[at:], block.places[at:])
@@ -159,7 +171,7 @@ class WaitingRows:
                 block.places = array("q", [block.places[at] for at in kept])
         if self._count != before:
             self._blocks = [block for block in self._blocks if block.ids]
-            self._firsts = [(block.dues[0], block.ids[0]) for block in self._blocks]
+            self._firsts = [block.dues[0] for block in self._blocks]
         return before - self._count
 
     # ── as three columns ────────────────────────────────────────────────────────────────────────
@@ -180,4 +192,4 @@ class WaitingRows:
             _Block(dues[at : at + BLOCK_MAX], ids[at : at + BLOCK_MAX], places[at : at + BLOCK_MAX])
             for at in range(0, len(ids), BLOCK_MAX)
         ]
-        self._firsts = [(block.dues[0], block.ids[0]) for block in self._blocks]
+        self._firsts = [block.dues[0] for block in self._blocks]
