@@ -79,8 +79,8 @@ class WaitingRows:
     def put(self, due: int, id_: int, place: int) -> None:
         """Add a row, or give it another place if it is there."""
         if not self._blocks:
-            self._blocks.append(_Block(array("q"), array("q"), array("q")))
-            self._firsts.append(due)
+            self.load(array("q", [due]), array("q", [id_]), array("q", [place]))
+            return
         number = self._block_of(due, id_)
         block = self._blocks[number]
         at = block.find(due, id_)
