@@ -150,8 +150,11 @@ def test_tasks_move_when_an_instance_is_killed_and_every_word_is_counted_once(
             "both instances have their tasks", SECONDS_MAX, two.complaints,
         )  # fmt: skip
         assert groups.run("--list").split() == [APPLICATION]
-        members = groups.run("--describe", "--group", APPLICATION, "--members")
-        print(members)
+        members = [" ".join(row[4:]) for row in groups.describe("--members")]
+        assert sorted(members) == [
+            "ACTIVE: 0:[0]; 1:[0]; STANDBY: 1:[1];",
+            "ACTIVE: 0:[1]; 1:[1]; STANDBY: 1:[0];",
+        ]
         lag = groups.describe()
         assert {(row[1], row[2]) for row in lag} >= {("lines", "0"), ("lines", "1")}
         two.kill()

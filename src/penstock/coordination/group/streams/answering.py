@@ -36,8 +36,8 @@ def answer(
         heartbeat_interval_ms=shard.streams.pace(group.group_id).heartbeat_ms,
         status=statuses,
     )
-    tasks = member.assigned.numbers()
-    if request.member_epoch == JOINING or tasks != before.assigned.numbers():
+    if request.member_epoch == JOINING or _has_changed(member, before):
+        tasks = member.assigned.numbers()
         response.active_tasks = _ids(tasks.active)
         response.standby_tasks = _ids(tasks.standby)
         response.warmup_tasks = _ids(tasks.warmup)
@@ -56,6 +56,12 @@ def answer(
         what = f"Member {group.shutdown_by} has failed, and asks the whole application to stop."
         statuses.append(status(StatusCode.SHUTDOWN_APPLICATION, what))
     return response
+
+
+def _has_changed(member: Member, before: Member) -> bool:
+    if member.assigned is before.assigned:
+        return False  # as with nearly all heartbeats
+    return member.assigned.numbers() != before.assigned.numbers()
 
 
 def _ids(tasks: Tasks) -> list[StreamsGroupHeartbeatResponseTaskIds]:
