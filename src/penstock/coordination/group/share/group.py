@@ -136,7 +136,7 @@ class ShareGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND  # no consumer group has this name
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:  # noqa: ARG002
-        return ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.NONE  # there are none to be seen
 
     def check_delete(self) -> ErrorCode:
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.coordination.group.classic.group import ClassicGroup
 from penstock.coordination.group.share.group import ShareGroup
 from penstock.coordination.group.share.member import LEFT, NOTHING, Member
 from penstock.coordination.group.share.readiness import Readiness, Topic, Topics
@@ -19,13 +20,14 @@ _NO_EPOCH = -1
 
 
 def _group(shard: GroupShard, group_id: str, create: bool) -> ShareGroup | None:
-    """The group that a record is about."""
+    """The group that a record is about. A classic one without members gives way."""
     group = shard.groups.get(group_id)
     if isinstance(group, ShareGroup):
         return group
     if not create:
         return None
-    invariant(group is None, f"{group_id!r} is a {group and group.kind} group")
+    gives_way = isinstance(group, ClassicGroup) and not group.members
+    invariant(group is None or gives_way, f"{group_id!r} is a {group and group.kind} group")
     new = shard.groups[group_id] = ShareGroup(group_id)
     return new
 

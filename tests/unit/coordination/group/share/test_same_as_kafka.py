@@ -15,6 +15,28 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ErrorCode
+from penstock.protocol.generated.consumer_group_describe import ConsumerGroupDescribeRequest
+from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from penstock.protocol.generated.describe_groups import DescribeGroupsRequest
+from penstock.protocol.generated.heartbeat import HeartbeatRequest
+from penstock.protocol.generated.leave_group import LeaveGroupRequest, MemberIdentity
+from penstock.protocol.generated.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocol.generated.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocol.generated.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from penstock.protocol.generated.sync_group import SyncGroupRequest
+from penstock.protocol.message import Message
 from tests.oracle.nodes import ApacheNode
 from tests.unit.coordination.consumer.talk import Side
 from tests.unit.coordination.group.share.talk import CONFIG, ShareConversation
@@ -189,3 +211,65 @@ async def test_groups_of_other_kinds_are_no_share_groups(talk: ShareConversation
     assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     refused = await talk.delete_offsets("kinds")
     assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _of_other_kinds(group_id: str) -> list[tuple[Message, range]]:
+    """What members and administrators of other groups ask."""
+    commit = OffsetCommitRequest(
+        group_id=group_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name="alone",
+                partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=1)],
+            )
+        ],
+    )
+    fetch = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id=group_id,
+                topics=[OffsetFetchRequestTopics(name="alone", partition_indexes=[0])],
+            )
+        ]
+    )
+    delete = OffsetDeleteRequest(
+        group_id=group_id,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name="alone", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+            )
+        ],
+    )
+    consume = ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id="c",
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=["alone"],
+        topic_partitions=[],
+    )
+    return [
+        (commit, range(7, 10)),
+        (fetch, range(8, 10)),
+        (delete, range(1)),
+        (consume, range(1, 2)),
+        (ConsumerGroupDescribeRequest(group_ids=[group_id]), range(2)),
+        (DescribeGroupsRequest(groups=[group_id]), range(5, 7)),
+        (HeartbeatRequest(group_id=group_id, member_id="c", generation_id=1), range(4, 5)),
+        (
+            LeaveGroupRequest(group_id=group_id, members=[MemberIdentity(member_id="c")]),
+            range(5, 6),
+        ),
+        (SyncGroupRequest(group_id=group_id, member_id="c", generation_id=1), range(5, 6)),
+    ]
+
+
+async def test_a_share_group_is_no_group_of_another_kind(talk: ShareConversation) -> None:
+    await talk.create("alone", 1)
+    await talk.say("a", 0, "alone")
+    for epoch in (2, -1):  # with a member, and without
+        await talk.say("a", epoch)
+        for request, versions in _of_other_kinds(talk.group_id):
+            for version in versions:
+                await talk.ask(version, lambda _, request=request: request)  # type: ignore[misc]
+        await talk.join("c", ["alone"])
