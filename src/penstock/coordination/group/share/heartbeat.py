@@ -192,7 +192,9 @@ def _carry_out(
     if new != said:
         write_current(out, group.group_id, new)
     is_missing = ask_for_missing(shard, group, names, epoch, at, out)
-    waits = is_missing or target.epoch < epoch or bool(group.readiness.initializing)
+    # What was begun for topics that nobody wants any more keeps nobody waiting.
+    is_begun = not around.topic_ids(frozenset(names)).isdisjoint(group.readiness.initializing)
+    waits = is_missing or is_begun or target.epoch < epoch
     if bumps:
         group.eager_until = None
     if not waits and not out.records:

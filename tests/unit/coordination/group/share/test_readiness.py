@@ -66,6 +66,27 @@ def test_state_that_could_not_be_begun_is_asked_for_with_the_next_heartbeat(
     assert stage.has("a") == {"t": [0, 1]}
 
 
+def test_what_was_begun_for_a_topic_that_nobody_wants_any_more_keeps_nobody_waiting(
+    stage: ShareStage,
+) -> None:
+    stage.topic("u", 1)
+    stage.resolves = False
+    stage.say("a", 0, "t")
+    stage.errands.clear()
+    stage.restart()
+    stage.resolves = True
+    stage.say("a", 2, "u")
+    for _ in range(2):
+        stage.beat()
+    assert stage.ready() == ({"t": [0, 1]}, {"u": [0]}, [])
+    assert not stage.shares.must_look
+    stage.say("a", 4, "t", "u")
+    stage.advance(RETRY_MS)
+    for _ in range(2):
+        stage.beat()
+    assert stage.has("a") == {"t": [0, 1], "u": [0]}
+
+
 def test_partitions_that_are_added_are_made_ready_too(stage: ShareStage) -> None:
     stage.say("a", 0, "t")
     stage.beat()
