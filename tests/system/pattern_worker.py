@@ -46,6 +46,7 @@ def lines(bootstrap: str, topic: str, group: str, member: str, path: str) -> Wor
         dead_letter=f"dlq.{topic}",
         commit_seconds=0.2,
         in_flight_max=100,
+        crashes_max=1,
     )
 
 
@@ -62,7 +63,12 @@ def bills(bootstrap: str, topic: str, group: str, member: str, path: str) -> Wor
             db.execute("insert into bills values (?)", [message.value.decode()])
 
     return Worker(
-        client(bootstrap, group, member), topic, handle, once=Once(store), commit_seconds=0.5
+        client(bootstrap, group, member),
+        topic,
+        handle,
+        once=Once(store),
+        workers=2,  # a file has one writer at a time
+        commit_seconds=0.5,
     )
 
 

@@ -220,8 +220,9 @@ def test_without_a_dead_letter_topic_the_worker_ends_and_the_message_comes_again
     ours.assert_all_committed(topic, topic)
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_partitions_that_move_between_members_lose_nothing_and_keep_order(
-    ours: Server, topic: str
+    ours: Server, topic: str, strategy: str
 ) -> None:
     ours.create(topic, 6)
     ours.fill(topic, 1_500)
@@ -234,8 +235,8 @@ def test_partitions_that_move_between_members_lose_nothing_and_keep_order(
             handled.append((message.key, message.offset))
 
     def member() -> Worker:
-        client = {**ours.client(topic), "heartbeat.interval.ms": 100}
-        return Worker(client, topic, handle, workers=2, in_flight_max=50)
+        quick = {"heartbeat.interval.ms": 100, "partition.assignment.strategy": strategy}
+        return Worker(ours.client(topic) | quick, topic, handle, workers=2, in_flight_max=50)
 
     first, second = member(), member()
     threads = [threading.Thread(target=each.run, daemon=True) for each in (first, second)]
@@ -407,7 +408,10 @@ def test_a_server_that_dies_and_comes_back_is_worked_with_again(
     ("options", "told"),
     [
         ({}, "no topic missing on the server: create it first"),
-        ({"dead_letter": "dlq.x", "create_topics": False}, "create topic dlq.x with 3 partitions"),
+        (
+            {"dead_letter": "dlq.x", "create_topics": False},
+            "create topic dlq.x with 3 partitions and retention.ms=-1, or",
+        ),
         (
             {"retry": Backoff(first=60), "keep_order": False, "create_topics": False},
             "create topic retry.{topic}.{topic} with 3 partitions and penstock",
@@ -549,7 +553,7 @@ def test_a_record_that_kills_every_worker_is_put_aside(
     worker.end()
     (letter,) = server.read(f"dlq.{topic}", 1)
     assert (letter.value(), header(letter, dead_letters.REASON)) == (b"poison", b"crashed")
-    assert worker.count == 2 + 3 + 1, "twice unknown, three times alone, and one that buried it"
+    assert worker.count == 2 + 1 + 1, "twice unknown, once alone, and one that buried it"
     assert_in_order(_lines(path))
 
 
@@ -601,3 +605,16 @@ def assert_in_order(handled: list[tuple[bytes | None, int]]) -> None:
             reached = max(reached, rank[offset])
             if following is not None:
                 assert rank[following] <= rank[offset] + 1, "a message was left out"
+
+
+def test_the_example_does_what_it_says() -> None:
+    told = subprocess.run(
+        [sys.executable, str(REPOSITORY / "examples" / "patterns" / "retry.py")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr + told.stdout
+    assert "booked 199, skipped 20 that were sent twice" in told.stdout
+    assert "each account's payments in order: True" in told.stdout

@@ -103,9 +103,9 @@ class Desk:
         self.tenures[place] = Tenure(place, notes, suspects)
 
     def leave(self, places: Iterable[Place]) -> None:
-        """Start nothing more there; what runs may still end in order."""
+        """Start nothing more there, but for what lies before something that is done already."""
         for tenure in self._of(places):
-            tenure.leaving = True
+            tenure.leave()
 
     def close(self, places: Iterable[Place]) -> None:
         """Forget a partition. What still runs there is no longer ours to commit."""
@@ -114,9 +114,8 @@ class Desk:
             del self.tenures[tenure.place]
 
     def busy(self, places: Iterable[Place]) -> int:
-        """Jobs there that are about to end: with the handler, or being sent."""
-        ending = (State.RUNNING, State.SENDING)
-        return sum(job.state in ending for each in self._of(places) for job in each.held.values())
+        """Jobs there that a partition we leave should wait for."""
+        return sum(each.ends_soon(job) for each in self._of(places) for job in each.held.values())
 
     def _of(self, places: Iterable[Place]) -> list[Tenure]:
         return [self.tenures[place] for place in places if place in self.tenures]
@@ -315,7 +314,7 @@ class Desk:
                 self._free(job, now)
 
     def _may_run(self, job: Job, now: float) -> bool:
-        if job.tenure.leaving:
+        if not job.tenure.may_start(job):
             return False
         if job.expires is None or now < job.expires:
             return True

@@ -30,6 +30,7 @@ POLL_SECONDS_MAX = 0.1
 SETTLE_POLL_SECONDS = 0.02
 CALL_SECONDS_MAX = 10.0
 SEND_AGAIN_SECONDS = 1.0
+OPEN_AGAIN_SECONDS = 0.1
 
 _HOPELESS = frozenset(
     {
@@ -204,6 +205,8 @@ class Engine:
             )
             ours = {}
             for each in told:
+                if each.error is not None:
+                    raise KafkaException(each.error)
                 place = (each.topic, each.partition)
                 before, window = notes.parse(each.metadata), self._settings.in_flight_max
                 ours[place] = before.next_owner(first[place], window)
@@ -212,6 +215,7 @@ class Engine:
             log.info("begin later with %s: %s", sorted(new), problem.args[0].str())
             for place, offset in first.items():
                 self._seek(place, offset)
+            time.sleep(OPEN_AGAIN_SECONDS)
             return False
         with self._lock:
             for place, found in ours.items():
@@ -244,7 +248,7 @@ class Engine:
     def _dispatch(self) -> None:
         """Start what may run, and send what is to be sent."""
         with self._lock:
-            started = [] if self._stopping else self._desk.start(time.monotonic())
+            started = self._desk.start(time.monotonic())
             errands = self._desk.errands()
             self.counts.expired = self._desk.expired
         for job in started:
@@ -254,7 +258,7 @@ class Engine:
 
     def _try_suspects(self) -> None:
         with self._lock:
-            job = None if self._stopping else self._desk.try_suspect(time.monotonic())
+            job = self._desk.try_suspect(time.monotonic())
         if job is None:
             return
         try:
@@ -356,6 +360,7 @@ class Engine:
             places = [place for place in places if place in self._desk.tenures]
         while places:
             self._post.serve()
+            self._dispatch()
             with self._moved:
                 left = deadline - time.monotonic()
                 if not (busy := self._desk.busy(places)) or left <= 0:

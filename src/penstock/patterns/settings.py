@@ -66,6 +66,8 @@ class Settings:
                 "enable.auto.commit commits what was read; a worker commits what was handled:"
                 " leave it out"
             )
+        if "on_commit" in self.client:
+            raise ValueError("on_commit is the worker's own: leave it out")
         if self.dead_letter in self.topics:
             raise ValueError(f"{self.dead_letter} cannot be its own dead-letter topic")
         if self.bury_expired and not (self.honour_ttl and self.dead_letter):

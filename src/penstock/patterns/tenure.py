@@ -24,6 +24,9 @@ class State(Enum):
     DONE = "no longer held"
 
 
+ENDING = (State.RUNNING, State.SENDING)
+
+
 class Job:
     """A message in our hands."""
 
@@ -87,6 +90,9 @@ class Tenure:
         self.suspects_left = suspects
         self.paused = False
         self.leaving = False
+        self.line = 0
+        """Where what is handled ends. Below it a partition that we leave goes on, so that all that
+        is done can be committed, and nobody does it twice."""
         self.closed = False
         self.told: Mark | None = None
         """What was committed last."""
@@ -107,6 +113,7 @@ class Tenure:
     def remove(self, job: Job, lane: bytes | None) -> Job | None:
         """Hold it no longer: it is done. The job that waited behind it, if any."""
         del self.held[job.offset]
+        self.line = max(self.line, job.offset + 1)
         self.begun.pop(job.offset, None)
         if lane is None:
             return None
@@ -116,6 +123,21 @@ class Tenure:
             return queue[0]
         del self.lanes[lane]
         return None
+
+    def leave(self) -> None:
+        """It goes to somebody else."""
+        self.leaving = True
+        ending = (job.offset + 1 for job in self.held.values() if job.state in ENDING)
+        self.line = max([self.line, *ending])
+
+    def may_start(self, job: Job) -> bool:
+        """Whether it is still to be handled here."""
+        return not self.closed and (not self.leaving or job.offset < self.line)
+
+    def ends_soon(self, job: Job) -> bool:
+        """Whether it is worth to wait for it before the partition goes."""
+        ready = job.state is State.READY and not job.suspect
+        return job.state in ENDING or (ready and self.may_start(job))
 
     def mark(self) -> Mark | None:
         """The lowest offset that is not done: everything below is, and nothing above may count."""

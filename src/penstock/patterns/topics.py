@@ -23,6 +23,8 @@ from penstock.model.config.own import DELAY_ENABLE, DELAY_MAX_MS
 CALL_SECONDS_MAX = 30.0
 NAME_LENGTH_MAX = 249
 STEPS_MAX = 16
+RETENTION = "retention.ms"
+WEEK_MS = 7 * 86_400_000
 
 
 class NotReady(Exception):
@@ -82,7 +84,8 @@ class Topics:
             raise NotReady(f"no topic {', '.join(missing)} on the server: create it first")
         dead = 1
         if dead_letter is not None:
-            dead = self._ensure(dead_letter, max(counts.values()), {})
+            # Until somebody has looked at them.
+            dead = self._ensure(dead_letter, max(counts.values()), {RETENTION: "-1"})
         if not waits:
             return Plan(list(topics), {}, dead)
         delays = self._settings(topics[0]).get(DELAY_ENABLE) is not None
@@ -95,7 +98,7 @@ class Topics:
         self, group: str, topic: str, partitions: int, waits: Sequence[float]
     ) -> list[Step]:
         name = retry_topic(group, topic)
-        self._ensure(name, partitions, {DELAY_ENABLE: "true"})
+        self._ensure(name, partitions, {DELAY_ENABLE: "true", RETENTION: _longer_than(waits)})
         settings = self._settings(name)
         if settings.get(DELAY_ENABLE) != "true":
             raise NotReady(f"topic {name} is there, but without {DELAY_ENABLE}=true: set it")
@@ -117,7 +120,7 @@ class Topics:
             )
         steps = [Step(retry_topic(group, topic, wait), wait) for wait in sorted(waits)]
         for step in steps:
-            self._ensure(step.topic, partitions, {})
+            self._ensure(step.topic, partitions, {RETENTION: _longer_than(waits)})
         return steps
 
     def _ensure(self, topic: str, partitions: int, config: dict[str, str]) -> int:
@@ -156,3 +159,8 @@ class Topics:
                 f"the settings of topic {topic} cannot be read: {problem.args[0].str()}; they tell"
                 " how retries can wait: allow DescribeConfigs on it"
             ) from problem
+
+
+def _longer_than(waits: Sequence[float]) -> str:
+    """How long retry topics keep messages: a week longer than they wait."""
+    return str(WEEK_MS + round(max(waits) * 1000))

@@ -119,7 +119,8 @@ class Worker(_Common[Handler]):
     - `keep_order`: messages of a partition with the same key are handled in their order, one after
       another, and wait while an earlier one is being retried; others go on. Retries then wait in
       memory. With False, waits longer than `hold_seconds` are spent in retry topics, however many
-      there are, and order is not kept. Messages without a key have no order either way.
+      there are, and order is not kept. Messages without a key have no order either way. Tries are
+      counted where the message waits: in memory they begin anew with the process.
     - `in_flight_max`: messages of one partition in hand at a time, waiting ones included; the
       partition is paused then. Also how many can be handled again after a crash.
     - `honour_ttl`: drop messages whose header `penstock-ttl-ms` says that they are too old;
@@ -127,7 +128,8 @@ class Worker(_Common[Handler]):
     - `crashes_max`: a message that ended the process that handled it so often is put aside.
     - `stop_seconds`, `revoke_seconds`: how long handlers may take to finish at the end, and when
       a partition moves to another member. What is not finished then is handled again.
-    - `create_topics`: make retry and dead-letter topics that are missing.
+    - `create_topics`: make retry and dead-letter topics that are missing; dead letters are kept
+      until somebody removes them.
     - `producer`: settings for the producer of retries and dead letters, such as compression.
     """
 
@@ -159,7 +161,7 @@ class Worker(_Common[Handler]):
                 self._engine.ended(job, _failure(problem))
             except BaseException as problem:  # noqa: BLE001 - sys.exit() ends the worker
                 self._engine.fail(problem)
-                self._engine.ended(job, _failure(problem))
+                self._engine.ended(job, Busy())
             else:
                 self._returned(job, result)
 
@@ -175,17 +177,18 @@ class AsyncWorker(_Common[AsyncHandler]):
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         # The client blocks its thread; the loop stays free for handlers.
-        with ThreadPoolExecutor(1, "penstock-poll") as thread:
-            polling = self._loop.run_in_executor(thread, self._engine.run)
-            try:
-                await asyncio.shield(polling)
-            except asyncio.CancelledError:
-                self.stop()
-                await polling
-                raise
-            finally:
-                for task in self._tasks:
-                    task.cancel()
+        thread = ThreadPoolExecutor(1, "penstock-poll")
+        polling = self._loop.run_in_executor(thread, self._engine.run)
+        try:
+            await asyncio.shield(polling)
+        except asyncio.CancelledError:
+            self.stop()
+            await polling
+            raise
+        finally:
+            thread.shutdown(wait=False)
+            for task in self._tasks:
+                task.cancel()
 
     def _launch(self, job: Job) -> None:
         self._loop.call_soon_threadsafe(self._begin, job)

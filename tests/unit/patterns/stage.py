@@ -104,12 +104,13 @@ class Stage:
     def revoke(self, place: Place, *, settle: bool = True) -> None:
         """Give a partition back: with what runs finished, or in the middle."""
         self.desk.leave([place])
-        if settle:
-            for job in [job for job in self.running if job.tenure.place == place]:
+        while settle and self.desk.busy([place]):
+            for job in [job for job in self.running if not job.tenure.closed]:
                 self.end(job)
-            for errand in [each for each in self.under_way if each.job.tenure.place == place]:
+            for errand in [each for each in self.under_way if not each.job.tenure.closed]:
                 self.answer(errand)
-            assert not self.desk.busy([place])
+            for job in [job for job in self.running if job.tenure.closed]:
+                self.end(job)
         self.commit()
         self.desk.close([place])
         self.lose(place)

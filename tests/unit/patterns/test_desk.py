@@ -208,15 +208,33 @@ def test_a_bound_of_one_takes_one_at_a_time() -> None:
 
 
 def test_a_partition_that_is_left_starts_nothing_more_and_is_marked_as_given_back() -> None:
-    it = stage("aab", backoff=Backoff(first=1))
+    it = stage("aba", backoff=Backoff(first=1))
     first, other = it.running
     it.desk.leave([PLACE])
     it.end(first)
     it.end(other, FAILED)
     it.advance(5)
     assert it.running == []
+    assert not it.desk.busy([PLACE])
     it.commit()
     assert it.committed[PLACE] == (1, "")
+
+
+def test_what_lies_before_something_done_is_done_before_a_partition_goes() -> None:
+    it = stage("aaabc", workers=2)
+    first, other = it.running
+    it.end(other)
+    it.desk.leave([PLACE])
+    it.end(first)
+    assert offsets(it) == [4, 1], "the last had begun before it was known"
+    it.end(it.running[0])
+    it.end(it.running[0])
+    assert offsets(it) == [2]
+    assert it.desk.busy([PLACE])
+    it.end(it.running[0])
+    assert not it.desk.busy([PLACE])
+    it.commit()
+    assert it.committed[PLACE] == (5, "")
 
 
 def test_what_ends_after_its_partition_went_is_no_longer_counted() -> None:
