@@ -24,7 +24,7 @@ def load(held: Held, backoff: Backoff, at: Moment) -> Window:
         if first > window.end:
             window.append(Run(window.end, first - 1, State.AVAILABLE, 0))
         run = Run(first, last, State.AVAILABLE if state is State.ACQUIRED else State(state), count)
-        left_ms = backoff.left_ms(not_before, at.wall)
+        left_ms = backoff.left_ms(count, not_before, at.wall)
         if run.state is State.AVAILABLE and left_ms:
             run.not_before = not_before
             run.due = at.mono + left_ms

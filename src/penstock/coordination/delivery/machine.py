@@ -271,7 +271,7 @@ class Delivery:
             if run.state is State.ARCHIVING:
                 run.is_kept = True
                 self._burials.add(run, self.settings.count_max)
-            elif left_ms := self.settings.backoff.left_ms(run.not_before, at.wall):
+            elif left_ms := self.settings.backoff.left_ms(run.count, run.not_before, at.wall):
                 run.due = at.mono + left_ms
                 self._wake(run.due)
             else:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Backoff(NamedTuple):
     """How long a record that came back waits before it is delivered again.
 
-    After the n-th delivery: initial times multiplier to the power of n - 1, at most `max_ms`, and
+    After the n-th delivery: initial times multiplier to the power of n - 1, at most `max_ms`; then
     by `jitter` (0 to 1) more or less, by chance. Without a first wait there is none at all.
     """
 
@@ -21,30 +21,27 @@ class Backoff(NamedTuple):
     multiplier: float = 1.0
     jitter: float = 0.0
 
-    @property
-    def limit_ms(self) -> int:
-        """No record waits longer."""
-        return max(self.initial_ms, self.max_ms)
-
     def wait_ms(self, count: int, chance: Chance) -> int:
         """How long records wait that came back from their `count`-th delivery."""
-        if self.initial_ms <= 0:
-            return 0
-        limit = self.limit_ms
-        wait = float(self.initial_ms)
+        wait_ms = self._usual_ms(count)
+        spread = int(wait_ms * self.jitter)
+        return max(0, wait_ms + chance.between(-spread, spread)) if spread else wait_ms
+
+    def left_ms(self, count: int, not_before: Millis, now: Millis) -> int:
+        """How much is left of a wait that ends at a wall time. The clock may have been turned, or
+        it was another broker's: no wait becomes longer by that than it was to be."""
+        usual_ms = self._usual_ms(count)
+        return max(0, min(not_before - now, usual_ms + int(usual_ms * self.jitter)))
+
+    def _usual_ms(self, count: int) -> int:
+        """Without what chance adds or takes."""
+        limit = max(self.initial_ms, self.max_ms)
+        wait = float(max(0, self.initial_ms))
         for _ in range(count - 1):
             wait *= self.multiplier
             if wait >= limit or self.multiplier <= 1:
                 break
-        spread = int(min(wait, limit) * self.jitter)
-        wait_ms = int(min(wait, limit)) + (chance.between(-spread, spread) if spread else 0)
-        return max(1, min(wait_ms, limit))
-
-    def left_ms(self, not_before: Millis, now: Millis) -> int:
-        """How much is left of a wait that ends at a wall time. That clock may have been turned, or
-        may be another broker's: no wait becomes longer by it than any could be."""
-        left_ms = max(0, not_before - now)
-        return min(left_ms, self.limit_ms) if self.initial_ms > 0 else left_ms
+        return int(min(wait, limit))
 
 
 class DeliverySettings(NamedTuple):

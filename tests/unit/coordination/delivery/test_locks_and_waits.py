@@ -149,10 +149,25 @@ def test_a_wait_is_kept_by_whoever_leads_next() -> None:
     assert desk.fetch("ann", (0, 4)) == [Acquired(0, 4, 3)]
 
 
-def test_a_clock_that_was_turned_back_makes_no_wait_longer_than_any() -> None:
+@pytest.mark.parametrize(
+    ("backoff", "left"),
+    [
+        (Backoff(10_000, 60_000, 3.0), 30_000),
+        (Backoff(10_000, 60_000, 3.0, 0.5), 45_000),
+        (Backoff(1_000), 1_000),
+    ],
+)
+def test_a_clock_that_is_behind_makes_no_wait_longer_than_it_was_to_be(
+    backoff: Backoff, left: int
+) -> None:
     held = [StateBatch(0, 4, State.AVAILABLE, 2, Millis(WALL + 3_600_000))]
-    desk = Desk(WAITS, 0, held)
-    assert desk.delivery.next_due == desk.at.mono + 60_000
+    desk = Desk(DeliverySettings(backoff=backoff), 0, held)
+    assert desk.delivery.next_due == desk.at.mono + left
+
+
+def test_a_back_off_that_was_switched_off_holds_nothing_up() -> None:
+    held = [StateBatch(0, 4, State.AVAILABLE, 2, Millis(WALL + 3_600_000))]
+    assert Desk(DeliverySettings(), 0, held).next == 0
 
 
 @pytest.mark.parametrize(
