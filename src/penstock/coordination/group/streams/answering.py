@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.coordination.group.streams.changing import Changed
     from penstock.coordination.group.streams.group import StreamsGroup
     from penstock.coordination.group.streams.member import Member
-    from penstock.coordination.group.streams.tasks import Tasks
+    from penstock.coordination.group.streams.tasks import Assignment, Tasks
     from penstock.protocol.generated.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 
@@ -26,9 +26,15 @@ def answer(
     group: StreamsGroup,
     request: StreamsGroupHeartbeatRequest,
     before: Member,
+    owned: Assignment | None,
     changed: Changed,
 ) -> StreamsGroupHeartbeatResponse:
-    """The answer to a heartbeat that was granted. `before` is the member as it came."""
+    """The answer to a heartbeat that was granted.
+
+    `before` is the member as it came, and `owned` what it says to have. If that is not what it was
+    told to have, it is told again: an answer may have been lost on its way, and its epoch does not
+    show that. (Kafka does not; there such a member waits for the next change, or is fenced.)
+    """
     member, statuses = changed.member, changed.statuses
     response = StreamsGroupHeartbeatResponse(
         member_id=member.member_id,
@@ -36,13 +42,15 @@ def answer(
         heartbeat_interval_ms=shard.streams.pace(group.group_id).heartbeat_ms,
         status=statuses,
     )
-    if request.member_epoch == JOINING or _has_changed(member, before):
+    is_news = request.member_epoch == JOINING or _has_changed(member, before)
+    if is_news or owned is not None:
         tasks = member.assigned.numbers()
-        response.active_tasks = _ids(tasks.active)
-        response.standby_tasks = _ids(tasks.standby)
-        response.warmup_tasks = _ids(tasks.warmup)
-        if member.endpoint is not None:
-            group.endpoints_epoch += 1
+        if is_news or tasks != owned:
+            response.active_tasks = _ids(tasks.active)
+            response.standby_tasks = _ids(tasks.standby)
+            response.warmup_tasks = _ids(tasks.warmup)
+    if is_news and member.endpoint is not None:
+        group.endpoints_epoch += 1
     if group.endpoints_epoch != request.endpoint_information_epoch:
         others = [it for it in group.members.values() if it.member_id != member.member_id]
         response.partitions_by_user_endpoint = partitions_by_endpoint(

@@ -105,7 +105,7 @@ def _join_or_go_on(
         renew_session(group, member.member_id, pace.session_ms, at)
     if request.shutdown_application and group.shutdown_by is None:
         group.shutdown_by = member.member_id
-    return Result(answer(shard, group, request, member, change), change.configured.missing)
+    return Result(answer(shard, group, request, member, owned, change), change.configured.missing)
 
 
 def _group_for(

@@ -56,7 +56,10 @@ class StreamsConversation(talk.Conversation):
         standby: Owned | None = None,
         **fields: Any,
     ) -> Any:
-        """One heartbeat to both; answers ours when all is equal."""
+        """One heartbeat to both; answers ours when all is equal.
+
+        Ours tells a member again what it should have if it says to have something else.
+        """
         if epoch == 0:
             fields = {"rebalance_timeout_ms": 30_000, "process_id": member_id, **fields}
             active = {} if active is None else active
@@ -71,6 +74,9 @@ class StreamsConversation(talk.Conversation):
             group_id=self.group_id, member_id=member_id, member_epoch=epoch, **fields
         )
         answers = [await side.asker.ask(request, 0) for side in self.sides]
+        if answers[0].active_tasks is None and active is not None:
+            for kind in ("active_tasks", "standby_tasks", "warmup_tasks"):
+                setattr(answers[1], kind, None)
         self._compare(answers)
         self._compare([await self._described(side) for side in self.sides])
         return answers[1]

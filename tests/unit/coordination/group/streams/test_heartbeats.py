@@ -64,6 +64,19 @@ def test_a_second_member_gets_what_the_first_one_lets_go() -> None:
     assert stage.group.state_name == "Stable"
 
 
+def test_who_says_to_have_something_else_is_told_again_what_it_should_have() -> None:
+    stage = opened(2)
+    stage.enter("a", stateless("lines"))
+    again = stage.hear("a", 2, {"0": [0]})  # the answer that gave it two was lost
+    assert again.active_tasks is not None
+    assert again.active_tasks[0].partitions == [0, 1]
+    stage.enter("b", stateless("lines"))
+    stage.hear("a", 2)  # it is told to let one go, and does not hear it
+    again = stage.hear("a", 2, {"0": [0, 1]})
+    assert again.active_tasks is not None
+    assert again.active_tasks[0].partitions == [0]
+
+
 def test_missing_internal_topics_are_to_be_made_with_as_many_partitions_as_there_are_tasks() -> (
     None
 ):
