@@ -246,3 +246,29 @@ async def test_lag_is_told_wherever_a_partition_is_led(tmp_path: Path) -> None:
 def lag(partition: Any) -> tuple[int, int, int]:
     assert partition.error_code == 0, partition
     return partition.partition_index, partition.start_offset, partition.lag
+
+
+async def test_members_go_on_where_they_were_when_their_coordinator_fails(tmp_path: Path) -> None:
+    async with several_nodes(tmp_path) as several:
+        await several.create("kept", partitions=2, replicas=3)
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+        await several.askers[1].ask(find, 4)
+        await several.until(lambda: several.state("__consumer_offsets", 0), "a coordinator")
+        home = several.coordinator("__consumer_offsets", "g")
+        await coordinated(several.askers[home], "g")
+        answer = await several.askers[home].ask(q.beating("g", ["kept"]), 1)
+        while not answer.assignment or not answer.assignment.topic_partitions:
+            await asyncio.sleep(0.01)
+            beat = q.beating("g", epoch=answer.member_epoch)
+            answer = await several.askers[home].ask(beat, 1)
+        await several.stop(home)
+        await several.until(
+            lambda: several.coordinator("__consumer_offsets", "g") not in (-1, home), "elsewhere"
+        )
+        there = several.askers[several.coordinator("__consumer_offsets", "g")]
+        await coordinated(there, "g")
+        again = await there.ask(q.beating("g", epoch=answer.member_epoch), 1)
+        assert (again.error_code, again.member_epoch) == (0, answer.member_epoch)
+        described = (await there.ask(q.describing_groups("g"), 1)).groups[0]
+        assert described.group_state == "Stable"
+        assert described.members[0].assignment.topic_partitions[0].partitions == [0, 1]
