@@ -15,6 +15,7 @@ import threading
 from collections import defaultdict
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Message as Record
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from penstock.patterns import Backoff, MemoryStore, Message, Once, Reject, Worker, by_header
@@ -57,12 +58,8 @@ def make_worker(bootstrap: str) -> Worker:
 
 def pay(bootstrap: str) -> None:
     """Every tenth payment is sent twice, as a producer without idempotence might."""
-    for made in (
-        AdminClient({"bootstrap.servers": bootstrap})
-        .create_topics([NewTopic(PAYMENTS, 3)])
-        .values()
-    ):
-        made.result(10)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(PAYMENTS, 3)])[PAYMENTS].result(10)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(COUNT):
         for _ in range(2 if number % 10 == 0 else 1):
@@ -75,11 +72,15 @@ def pay(bootstrap: str) -> None:
     assert producer.flush(30) == 0
 
 
-def dead_letters(bootstrap: str) -> list[tuple[bytes | None, bytes]]:
+def dead_letters(bootstrap: str) -> list[tuple[bytes | None, object]]:
     with Consumer({"bootstrap.servers": bootstrap, "group.id": "looker"}) as reader:
         reader.assign([TopicPartition(DEAD, partition, 0) for partition in range(3)])
         found = [each for each in reader.consume(1, 10) if each.error() is None]
-        return [(each.value(), dict(each.headers())["__dlq.errors.message"]) for each in found]
+        return [(each.value(), reason(each)) for each in found]
+
+
+def reason(letter: Record) -> object:
+    return dict(letter.headers() or {})["__dlq.errors.message"]
 
 
 def main() -> int:

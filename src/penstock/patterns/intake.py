@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from confluent_kafka import Message as Record
 
 from penstock.patterns.letters import from_retry
@@ -26,6 +27,7 @@ def taken(record: Record, plan: Plan) -> Taken:
     """What the client read, as a handler will see it."""
     topic, partition, offset = record.topic(), record.partition(), record.offset()
     assert topic is not None and partition is not None and offset is not None, "not a record"
+    kind, timestamp = record.timestamp()
     message = Message(
         topic,
         partition,
@@ -33,7 +35,7 @@ def taken(record: Record, plan: Plan) -> Taken:
         _bytes(record.key()),
         _bytes(record.value()),
         _headers(record),
-        max(record.timestamp()[1], 0),
+        -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
     )
     due_ms = None
     if plan.is_retry(topic):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.model import dead_letters
+from penstock.model.delays import DELAY_MS, DELIVER_AT
 from penstock.patterns.message import Headers, Message
 
 RETRY = "penstock-retry-"
@@ -20,11 +21,8 @@ RETRY_TIMESTAMP = RETRY + "timestamp"
 RETRY_ATTEMPT = RETRY + "attempt"
 RETRY_DUE = RETRY + "due"
 
-DELAY_HEADER = "penstock-delay-ms"
-DELIVER_AT_HEADER = "penstock-deliver-at"
-
 TOLD_BYTES_MAX = 1_000
-_DELIVERY = (DELAY_HEADER, DELIVER_AT_HEADER)
+_DELIVERY = (DELAY_MS, DELIVER_AT)
 
 
 class Letter(NamedTuple):
@@ -71,7 +69,7 @@ def retry_copy(topic: str, message: Message, due_ms: int, delay_ms: int | None) 
         (RETRY_ATTEMPT, _text(message.attempt)),
         (RETRY_DUE, _text(due_ms)),
     )
-    delay = () if delay_ms is None else ((DELAY_HEADER, _text(delay_ms)),)
+    delay = () if delay_ms is None else ((DELAY_MS, _text(delay_ms)),)
     return Letter(topic, message.key, message.value, (*_own(message), *told, *delay))
 
 
@@ -83,14 +81,14 @@ def from_retry(copy: Message) -> tuple[Message, int | None]:
     topic = copy.header(RETRY_TOPIC)
     names = (RETRY_PARTITION, RETRY_OFFSET, RETRY_TIMESTAMP, RETRY_ATTEMPT)
     partition, offset, timestamp, attempt = (copy.number(name) for name in names)
-    if topic is None or partition is None or offset is None or timestamp is None or not attempt:
+    if topic is None or partition is None or offset is None or not attempt:
         return copy, None
     message = replace(
         copy,
         topic=topic.decode(errors="replace"),
         partition=partition,
         offset=offset,
-        timestamp_ms=timestamp,
+        timestamp_ms=-1 if timestamp is None else timestamp,
         attempt=attempt,
         headers=_own(copy),
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-TTL_HEADER = "penstock-ttl-ms"
+from penstock.model.ttl import expiry_of
+
 DIGITS_MAX = 19  # of a number that 64 bits hold
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -24,7 +25,8 @@ class Message:
     key: bytes | None = None
     value: bytes | None = None
     headers: Headers = ()
-    timestamp_ms: int = 0
+    timestamp_ms: int = -1
+    """Milliseconds since 1970; -1 if it has none."""
     attempt: int = 1
     """1 for the first try."""
     identity: str = ""
@@ -42,8 +44,7 @@ class Message:
     @property
     def expires_ms(self) -> int | None:
         """When it is too old to be handled, if its header `penstock-ttl-ms` says so."""
-        ttl = self.number(TTL_HEADER)
-        return None if ttl is None else self.timestamp_ms + ttl
+        return expiry_of(self.headers, self.timestamp_ms)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition} offset {self.offset}"

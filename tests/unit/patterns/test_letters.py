@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.model import dead_letters
-from penstock.patterns.letters import DELAY_HEADER, dead_letter, from_retry, retry_copy
+from penstock.model.delays import DELAY_MS
+from penstock.patterns.letters import dead_letter, from_retry, retry_copy
 from penstock.patterns.message import Message
 
 ORDER = Message(
@@ -55,9 +56,16 @@ def test_a_long_reason_is_cut_between_letters() -> None:
 
 def test_a_retry_copy_is_read_back_as_the_message_it_stands_for() -> None:
     letter = retry_copy("retry.billing.orders", ORDER, 9_000, 8_000)
-    assert (DELAY_HEADER, b"8000") in letter.headers
+    assert (DELAY_MS, b"8000") in letter.headers
     copy = Message("retry.billing.orders", 0, 7, letter.key, letter.value, letter.headers, 9_001)
     assert from_retry(copy) == (ORDER, 9_000)
+
+
+def test_a_message_without_a_timestamp_is_read_back_without_one() -> None:
+    timeless = Message("orders", 3, 41, b"k", b"v", attempt=2)
+    letter = retry_copy("retry.billing.orders", timeless, 9_000, None)
+    copy = Message("retry.billing.orders", 0, 7, letter.key, letter.value, letter.headers, 9_001)
+    assert from_retry(copy) == (timeless, 9_000)
 
 
 def test_a_copy_of_a_copy_has_each_header_once() -> None:
