@@ -74,6 +74,8 @@ class Compactor:
             for log in logs
             if log.config.cleanup_compact
             and len(log.segments) > 1
+            # Which delayed records were delivered is told by batches next to each other.
+            and log.delays is None
             and log.topic_partition not in self.uncleanable
         ]
         return await self._compact_dirtiest(candidates, now) if candidates else None
