@@ -66,7 +66,7 @@ class Ledger:
     ) -> None:
         """A member got records: it asked a leader that believed in an epoch."""
         if count > self.count_max:
-            raise Violation(f"{member} got {list(offsets)} for the {count}th time")
+            raise Violation(f"{member} got {list(offsets)} as delivery {count}")
         for offset in offsets:
             self.deliveries += 1
             if count == self.count_max:
