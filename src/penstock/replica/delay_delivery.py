@@ -60,8 +60,9 @@ def deliver(partition: Partition, parked: Sequence[Parked], now: int) -> Appende
 
 
 def cancel(partition: Partition, rows: Sequence[Row], now: int) -> Appended | Refused:
-    """Append that these will not be delivered."""
-    return partition.append_own(build(CANCELLED, rows, (), now), now)
+    """Append that these will not be delivered, however small a producer's batches have to be."""
+    refused = partition.may_append_own()
+    return refused or partition.append_together([build(CANCELLED, rows, (), now)], now)
 
 
 def move(partition: Partition, parked: Sequence[Parked], now: int) -> Appended | Refused | None:

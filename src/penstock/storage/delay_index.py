@@ -96,8 +96,10 @@ class DelayIndex:
         for claim in claims:
             if claim.target > base_offset:
                 self._claims.append(claim)
-            elif claim.target == base_offset and claim.crc == head[4]:
-                self.changed_at = base_offset
+                continue
+            # Also if it comes to nothing: this batch may be cut off, and the right one come.
+            self.changed_at = base_offset
+            if claim.target == base_offset and claim.crc == head[4]:
                 if claim.is_delivery:
                     self._remove(claim.rows)
                 elif head[5] & TRANSACTIONAL:

@@ -50,6 +50,8 @@ def find_youngest(log: Log) -> FoundOffset | None:
             for record in iterate(data, head=head):
                 if record.timestamp == timestamp:
                     return _found(record, head)
+            if not head.count:  # all its records wait for their time, or were compacted away
+                return FoundOffset(timestamp, head.last_offset, head.leader_epoch)
     return None
 
 

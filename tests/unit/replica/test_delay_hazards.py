@@ -1,0 +1,113 @@
+"""Delayed records where something rewrites the log under them: compaction, cuts, tiny limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.platform.workers import InlineWorkers
+from penstock.records.builder import BatchBuilder
+from penstock.replica.delay_delivery import cancel, deliver
+from penstock.replica.outcomes import Appended
+from penstock.storage.compaction import Compactor
+from penstock.storage.delay_snapshots import reload_delays
+from penstock.storage.store import LogStore
+from tests.unit.replica.delay_scene import NODE, NOW, Scene, batch
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LogStore]:
+    made = LogStore([str(tmp_path / "data")], node_id=1, cluster_id="cluster")
+    made.open()
+    yield made
+    made.close()
+
+
+def follower_of(scene: Scene, directory: Path) -> Scene:
+    """A replica that was given its part today, and has read all there is."""
+    store = LogStore([str(directory)], node_id=2, cluster_id="cluster")
+    store.open()
+    made = Scene(store)
+    made.partition.follow(1, 1, (1, NODE), (1, NODE))
+    made.partition.append_fetched(scene.log.read_bytes(scene.log.start, 1 << 20), NOW)
+    return made
+
+
+def compact(scene: Scene) -> None:
+    """Compaction is switched on, and does all that it can."""
+    scene.partition.reconfigure(
+        scene.log.config._replace(
+            delay_enable=False,
+            cleanup_compact=True,
+            cleanup_delete=False,
+            min_cleanable_dirty_ratio=0.0,
+        )
+    )
+    scene.log.roll(NOW)
+    compactor = Compactor(scene.log.context.disk, InlineWorkers())
+    asyncio.run(compactor.run_once([scene.log], NOW))
+
+
+def test_compaction_that_is_switched_on_later_neither_loses_nor_doubles(
+    store: LogStore, tmp_path: Path
+) -> None:
+    scene = Scene(store)
+    scene.send((b"waits", 900), (b"now", None))
+    scene.send((b"delivered", 10))
+    deliver(scene.partition, scene.read(scene.waiting[:1]), NOW + 10)
+    scene.send((b"newest", None))  # all of them have the same key
+    waiting = scene.waiting
+    assert len(waiting) == 1
+    compact(scene)
+    other = follower_of(scene, tmp_path / "other")
+    assert other.waiting == waiting, "a new replica knows what the old ones know"
+    assert other.read(other.waiting)[0].body is not None
+    reload_delays(scene.log, snapshot_max=-1)
+    assert scene.waiting == waiting
+
+
+def test_a_batch_that_comes_back_after_another_took_its_place_parks_its_records(
+    store: LogStore, tmp_path: Path
+) -> None:
+    """The notice was replicated, its batch was not; who led then wrote something else, which is
+    cut off again because the first leader came back."""
+    first = Scene(store)
+    first.send((b"waits", 900))
+    sent = first.log.read_bytes(0, 1 << 20)
+    ends = [len(data) for _, data in first.log.batches(0)]
+    other = LogStore([str(tmp_path / "other")], node_id=2, cluster_id="cluster")
+    other.open()
+    second = Scene(other)
+    second.partition.follow(1, 1, (1, NODE), (1, NODE))
+    second.partition.append_fetched(sent[: ends[0]], NOW)
+    second.partition.lead(2, (NODE,), (NODE,))
+    second.partition.append(memoryview(bytearray(batch((b"other", None)))), NOW)
+    assert second.waiting == []
+    second.partition.follow(3, 1, (1, NODE), (1, NODE))
+    second.partition.truncate_to(1, NOW)
+    second.partition.append_fetched(sent[ends[0] :], NOW)
+    assert second.waiting == first.waiting
+    other.close()
+
+
+def test_records_are_cancelled_however_small_a_topics_messages_are(store: LogStore) -> None:
+    scene = Scene(store, message_max_bytes=150)
+    for number in range(4):
+        assert isinstance(scene.send((b"%d" % number, 900)), Appended)
+    assert isinstance(cancel(scene.partition, scene.waiting, NOW), Appended)
+    assert scene.waiting == []
+
+
+def test_the_youngest_record_is_found_where_the_youngest_batch_has_none_left(
+    store: LogStore,
+) -> None:
+    scene = Scene(store)
+    builder = BatchBuilder()
+    builder.append(b"k", b"later", NOW + 500, [("penstock-delay-ms", b"900")])
+    scene.send((b"now", None))
+    scene.partition.append(memoryview(bytearray(builder.build())), NOW)
+    found = scene.log.find_max_timestamp()
+    assert found is not None
