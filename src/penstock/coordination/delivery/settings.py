@@ -23,6 +23,8 @@ class Backoff(NamedTuple):
 
     def wait_ms(self, count: int, chance: Chance) -> int:
         """How long records wait that came back from their `count`-th delivery."""
+        if self.initial_ms <= 0:
+            return 0
         wait_ms = self._usual_ms(count)
         spread = int(wait_ms * self.jitter)
         return max(0, wait_ms + chance.between(-spread, spread)) if spread else wait_ms
@@ -30,13 +32,15 @@ class Backoff(NamedTuple):
     def left_ms(self, count: int, not_before: Millis, now: Millis) -> int:
         """How much is left of a wait that ends at a wall time. The clock may have been turned, or
         it was another broker's: no wait becomes longer by that than it was to be."""
+        if self.initial_ms <= 0 or not_before <= now:
+            return 0
         usual_ms = self._usual_ms(count)
-        return max(0, min(not_before - now, usual_ms + int(usual_ms * self.jitter)))
+        return min(not_before - now, usual_ms + int(usual_ms * self.jitter))
 
     def _usual_ms(self, count: int) -> int:
         """Without what chance adds or takes."""
         limit = max(self.initial_ms, self.max_ms)
-        wait = float(max(0, self.initial_ms))
+        wait = float(self.initial_ms)
         for _ in range(count - 1):
             wait *= self.multiplier
             if wait >= limit or self.multiplier <= 1:
