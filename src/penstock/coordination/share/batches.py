@@ -3,6 +3,11 @@
 Where a new batch meets one that is held, the further one stands: more deliveries, then the later
 state, then the newer of two that say the same (only their waits differ). A write that was repeated,
 or that comes late, changes nothing. This is what Apache's coordinator makes of the same writes.
+
+There, no more offsets lie between the start and the end than may be in flight. Here one record that
+waits for its back-off may have very many behind it that are done with, in this way or that, after
+one delivery or three. Nobody asks any more which: where there are many batches, such neighbours
+become one.
 """
 
 from __future__ import annotations
@@ -13,6 +18,10 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from penstock.coordination.delivery.effects import StateBatch
+from penstock.coordination.delivery.states import DONE
+
+MANY = 5_000
+"""Batches after which neighbours that are done with become one."""
 
 ANY = -1
 """Stands for a beginning that is not known: nothing lies below it."""
@@ -23,6 +32,8 @@ def merge(held: list[StateBatch], new: Iterable[StateBatch], start: int) -> None
     for batch in _apart([it for it in new if it.last >= start]):
         _put(held, batch)
     _cut(held, start)
+    if len(held) > MANY:
+        _fuse(held)
 
 
 def merged(new: Iterable[StateBatch], start: int) -> list[StateBatch]:
@@ -67,6 +78,23 @@ def _cut(held: list[StateBatch], start: int) -> None:
     del held[: bisect_left(held, start, key=_last)]
     if held and held[0].first < start:
         held[0] = held[0]._replace(first=start)
+
+
+def _fuse(held: list[StateBatch]) -> None:
+    """Make one of neighbours that are done with: the further of them stands for all."""
+    kept: list[StateBatch] = []
+    for batch in held:
+        before = kept[-1] if kept else None
+        if (
+            before is not None
+            and before.last + 1 == batch.first
+            and before.state in DONE
+            and batch.state in DONE
+        ):
+            kept[-1] = max(before, batch, key=_rank)._replace(first=before.first, last=batch.last)
+        else:
+            kept.append(batch)
+    held[:] = kept
 
 
 def _put(held: list[StateBatch], batch: StateBatch) -> None:

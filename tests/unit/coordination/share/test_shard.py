@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from penstock.coordination.delivery.effects import Held, State
-from penstock.coordination.share import beginning, shard, updating
+from penstock.coordination.delivery.states import DONE
+from penstock.coordination.share import batches, beginning, shard, updating
 from penstock.coordination.share.settings import ShareSettings
 from penstock.coordination.share.shard import Prune
 from penstock.coordination.share.state import ShareKey, Summary
 from penstock.model.errors import ErrorCode
 from tests.unit.coordination.share.desk import (
     ACKNOWLEDGED,
+    ARCHIVED,
     BILLS,
     KEY,
+    NOON,
     ORDERS,
     OTHER,
     Desk,
@@ -160,6 +163,26 @@ def test_batches_have_a_bound(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
     assert desk.write(*apart[:3], epoch=2) is ErrorCode.NONE
     assert desk.write(apart[3], epoch=2) is ErrorCode.INVALID_REQUEST
     assert desk.write(batch(10, 16, ACKNOWLEDGED), epoch=2) is ErrorCode.NONE, "fewer than before"
+
+
+def test_what_is_done_with_behind_a_record_that_waits_has_no_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(updating, "BATCHES_MAX", 1_000)
+    monkeypatch.setattr(batches, "MANY", 400)
+    desk = Desk()
+    desk.initialize()
+    assert desk.write(batch(0, 0, not_before=NOON + 600_000), start=0) is ErrorCode.NONE
+    ways = ((ACKNOWLEDGED, 1), (ACKNOWLEDGED, 2), (ARCHIVED, 3))
+    for first in range(1, 2 * updating.BATCHES_MAX, 200):
+        said = [batch(at, at, *ways[at % 3]) for at in range(first, first + 200)]
+        assert desk.write(*said, start=0, complete=first + 199) is ErrorCode.NONE
+    held = desk.read()
+    assert isinstance(held, Held)
+    assert len(held.batches) <= 600
+    assert held.batches[0] == batch(0, 0, not_before=NOON + 600_000)
+    assert all(it.state in DONE for it in held.batches[1:])
+    assert Desk(log=desk.log).state() == desk.state(), "whoever loads it knows the same"
 
 
 # -- snapshots ------------------------------------------------------------------------------------
