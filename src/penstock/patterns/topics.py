@@ -8,6 +8,7 @@ long, so the first in line is always the first that is due.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from penstock.model.config.own import DELAY_ENABLE, DELAY_MAX_MS
 
 CALL_SECONDS_MAX = 30.0
 NAME_LENGTH_MAX = 249
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 STEPS_MAX = 16
 RETENTION = "retention.ms"
 WEEK_MS = 7 * 86_400_000
@@ -60,7 +62,7 @@ def retry_topic(group: str, topic: str, wait: float | None = None) -> str:
     if wait is not None:
         millis = round(wait * 1000)
         name += f".{millis // 1000}s" if millis % 1000 == 0 else f".{millis}ms"
-    if len(name) > NAME_LENGTH_MAX or not all(ch.isalnum() or ch in "._-" for ch in name):
+    if len(name) > NAME_LENGTH_MAX or not _NAME.fullmatch(name):
         raise NotReady(
             f"{name!r} would be the retry topic, and is no name for a topic: use a group.id of at"
             f" most {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-' together with the topic"
