@@ -146,6 +146,7 @@ class Delivery:
         for run, word in acknowledging.parts(self._window, pieces):
             if word == Acknowledge.RENEW:
                 run.due = at.mono + self.settings.lock_ms
+                self._wake(run.due)  # earlier than before, if the group's locks are shorter now
             else:
                 self._say(run, word, at)
                 changed.append(run)

@@ -78,11 +78,14 @@ class Run:
 
     def is_like(self, other: Run) -> bool:
         """Whether the two, as neighbours, can be one."""
-        if self.state is not other.state or self.ticket or other.ticket:
+        if self.ticket or other.ticket:
             return False
-        # Nobody asks any more how often a record was delivered that is done with.
-        return self.state in DONE or (
-            self.count == other.count
+        # Nobody asks any more what became of a record that is done with, and after how many tries.
+        if self.state in DONE:
+            return other.state in DONE
+        return (
+            self.state is other.state
+            and self.count == other.count
             and self.member == other.member
             and self.due == other.due
             and self.not_before == other.not_before

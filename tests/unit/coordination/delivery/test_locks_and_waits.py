@@ -10,7 +10,7 @@ from penstock.coordination.delivery.states import State
 from penstock.model.errors import ErrorCode
 from penstock.model.ids import Millis
 
-from .desk import ACCEPT, RELEASE, WALL, Desk, NoChance
+from .desk import ACCEPT, REJECT, RELEASE, RENEW, WALL, Desk, NoChance
 
 WAITS = DeliverySettings(backoff=Backoff(10_000, 60_000, 3.0))
 
@@ -168,6 +168,29 @@ def test_a_clock_that_is_behind_makes_no_wait_longer_than_it_was_to_be(
 def test_a_back_off_that_was_switched_off_holds_nothing_up() -> None:
     held = [StateBatch(0, 4, State.AVAILABLE, 2, Millis(WALL + 3_600_000))]
     assert Desk(DeliverySettings(), 0, held).next == 0
+
+
+def test_what_is_done_with_behind_a_record_that_waits_takes_no_room() -> None:
+    desk = Desk(WAITS)
+    desk.fetch("ann", (0, 0))
+    desk.say("ann", 0, 0, RELEASE)
+    desk.write()
+    for first in range(1, 2_001, 200):
+        desk.fetch("ann", (first, first + 199))
+        desk.say("ann", first, first + 199, *(ACCEPT, REJECT) * 100)
+        desk.write()
+    assert len(desk.states) < 100
+
+
+def test_a_lock_that_is_renewed_ends_when_the_group_says_now() -> None:
+    desk = Desk()
+    desk.fetch("ann", (0, 9))
+    desk.wait(10_000)
+    desk.delivery.settings = DeliverySettings(lock_ms=1_000)
+    desk.say("ann", 0, 9, RENEW)
+    assert desk.delivery.next_due == desk.at.mono + 1_000
+    desk.wait(1_000)
+    assert desk.fetch("bob", (0, 9)) == [Acquired(0, 9, 2)]
 
 
 @pytest.mark.parametrize(
