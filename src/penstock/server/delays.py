@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count, islice, takewhile
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,8 @@ SLICE_FIRST, SLICE_MIN, SLICE_MAX = 128, 16, 1024
 """Records in a slice: at first, and between these bounds by how long the last one took."""
 SLICE_BYTES_MAX = 512 << 10
 RETRY_MS, RETRY_MS_MAX = 50, 1_000
+STALE_MAX = 512
+"""Entries of the queue that count no more, and wait to be thrown away together."""
 MOVES_MAX = 100_000
 """Records that are moved for one partition in one round of retention."""
 
@@ -67,6 +69,9 @@ class Delays:
         if due < self._due.get(partition, NEVER):
             self._due[partition] = due
             heappush(self._queue, (due, next(self._numbers), partition))
+            if len(self._queue) > 2 * len(self._due) + STALE_MAX:
+                self._queue = [each for each in self._queue if self._due.get(each[2]) == each[0]]
+                heapify(self._queue)
             self._set_timer()
 
     def lose(self, partition: Partition) -> None:

@@ -69,12 +69,13 @@ class WaitingRows:
         due, id_ = key
         return self._find(due, id_) is not None
 
-    def due_of(self, id_: int) -> int:
-        """When the row with this id is due, NEVER if there is none; looks at each row."""
-        for block in self._blocks:
-            if id_ in block.ids:
-                return block.dues[block.ids.index(id_)]
-        return NEVER
+    def dues_of(self, ids: set[int]) -> dict[int, int]:
+        """When those of these that are there are due, by id; looks at each row once."""
+        return {
+            id_: block.dues[block.ids.index(id_)]
+            for block in self._blocks
+            for id_ in ids.intersection(block.ids)
+        }
 
     def put(self, due: int, id_: int, place: int) -> None:
         """Add a row, or give it another place if it is there."""

@@ -80,15 +80,15 @@ async def _cancel(
     if len(asked.records) > RECORDS_MAX:
         why = f"{len(asked.records)} records, and {RECORDS_MAX} is the most in one request"
         return _refused(index, ErrorCode.INVALID_REQUEST, why)
+    await asyncio.sleep(0)  # what comes may look at a million: others have their turn in between
     delays = partition.log.delays
     if delays is None:
         return CancelledPartition(partition_index=index)
-    rows = await _find(delays, asked.records)
+    rows = _find(delays, asked.records)
     answer = CancelledPartition(partition_index=index)
     for at in range(0, len(rows), BATCH_MAX):
-        # What was delivered while others were looked for is not to be called cancelled.
-        batch = [row for row in rows[at : at + BATCH_MAX] if (row.due, row.id) in delays.waiting]
-        result = cancel(partition, batch, broker.clock.now()) if batch else None
+        batch = rows[at : at + BATCH_MAX]
+        result = cancel(partition, batch, broker.clock.now())
         if isinstance(result, Refused):
             answer.error_code = result.error
             answer.error_message = result.message
@@ -99,14 +99,12 @@ async def _cancel(
     return answer
 
 
-async def _find(delays: DelayIndex, records: list[CancelDelayedRecord]) -> list[Row]:
+def _find(delays: DelayIndex, records: list[CancelDelayedRecord]) -> list[Row]:
     """Those of the records that wait, each once."""
+    dues = delays.waiting.dues_of({each.offset for each in records if each.deliver_at < 0})
     found: dict[int, Row] = {}
     for record in records:
-        due = record.deliver_at
-        if due < 0:
-            due = delays.waiting.due_of(record.offset)
-            await asyncio.sleep(0)  # it may have looked at a million
+        due = dues.get(record.offset, -1) if record.deliver_at < 0 else record.deliver_at
         if (due, record.offset) in delays.waiting:
             found[record.offset] = Row(due, record.offset, -1)
     return list(found.values())

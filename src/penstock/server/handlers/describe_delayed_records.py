@@ -7,6 +7,7 @@ the producer of the record was told; when it is delivered, it gets another.
 
 from __future__ import annotations
 
+import asyncio
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ RECORDS_MAX = 1_000
 """Of one partition in one answer."""
 PAGE_BYTES_MAX = 4 << 20
 """Of parked records that are read for one partition's page."""
+ANSWER_BYTES_MAX = 32 << 20
+"""Of those that are read for one answer: partitions beyond that have an empty page, and more."""
 
 
 async def handle(
@@ -46,20 +49,20 @@ async def handle(
     """Look partition by partition."""
     names = (topic.name for topic in request.topics)
     unauthorized = refused_topics(broker, call, Operation.READ, names)
-    return DescribeDelayedRecordsResponse(
-        topics=[
-            DelayedTopic(
-                name=topic.name,
-                partitions=[
-                    _refused(each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                    if topic.name in unauthorized
-                    else await _describe(broker, request, topic.name, each)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    response = DescribeDelayedRecordsResponse()
+    room = ANSWER_BYTES_MAX
+    for topic in request.topics:
+        told = DelayedTopic(name=topic.name)
+        response.topics.append(told)
+        for each in topic.partitions:
+            if topic.name in unauthorized:
+                page, size = _refused(each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED), 0
+            else:
+                page, size = await _describe(broker, request, topic.name, each, room)
+                await asyncio.sleep(0)  # there may be many, each with work of milliseconds
+            told.partitions.append(page)
+            room -= size
+    return response
 
 
 async def _describe(
@@ -67,26 +70,29 @@ async def _describe(
     request: DescribeDelayedRecordsRequest,
     topic: str,
     asked: DelayedPartitionRequest,
-) -> DelayedPartition:
+    room: int,
+) -> tuple[DelayedPartition, int]:
+    """A partition's page, and how many bytes were read for it."""
     index = asked.partition_index
     partition = find_led(broker, topic, index)
     if isinstance(partition, ErrorCode):
-        return _refused(index, partition)
+        return _refused(index, partition), 0
     delays = partition.log.delays
     if delays is None:
-        return DelayedPartition(partition_index=index)
-    count = max(min(request.records_max, RECORDS_MAX), 0)
+        return DelayedPartition(partition_index=index), 0
+    count = max(min(request.records_max, RECORDS_MAX), 0) if room > 0 else 0
     rows = _rows(delays, request, asked, count + 1)
     try:
         parked = await broker.delays.read(partition.log, rows[:count], PAGE_BYTES_MAX)
     except (OSError, CorruptSegment) as problem:
-        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
-    return DelayedPartition(
+        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(problem)), 0
+    page = DelayedPartition(
         partition_index=index,
         total=len(delays.waiting),
         records=[_record(each) for each in parked if each.body is not None],
         has_more=len(rows) > len(parked),
     )
+    return page, sum(len(each.body or b"") for each in parked)
 
 
 def _rows(
