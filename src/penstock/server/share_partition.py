@@ -280,6 +280,13 @@ class SharePartition:
         if self.delivery is None or self.delivery.is_finished:
             self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    @property
+    def may_be_outdated(self) -> bool:
+        """Whether it only waits to try once more to bury the dead. As nobody was there, the group
+        may have been set back or made anew meanwhile: who comes now needs what is true now, and
+        the dead are found in it."""
+        return self.retiring and not self._tasks
+
     def idle_since(self) -> Millis | None:
         """Since when nobody has needed it; None while somebody does."""
         if self.delivery is None or self._waiters or not self.delivery.is_finished:

@@ -51,7 +51,9 @@ class SharePartitions:
     def find_or_make(self, group_id: str, key: Key) -> SharePartition | ErrorCode:
         """The driver of a group on a partition that this broker leads, or why there is none."""
         found = self.find(group_id, key)
-        if found is not None:
+        if found is not None and found.may_be_outdated:
+            found.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif found is not None:
             found.retiring = False
             return found
         partition = self._broker.hosted_by_id.get(key)

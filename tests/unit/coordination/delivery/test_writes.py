@@ -83,9 +83,10 @@ def test_the_start_waits_for_what_is_below_it() -> None:
         (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND),
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_a_state_that_belongs_to_another_ends_the_machine(
+def test_a_state_that_is_gone_or_belongs_to_another_ends_the_machine(
     error: ErrorCode, heard: ErrorCode
 ) -> None:
     desk = Desk()
@@ -107,7 +108,6 @@ def test_a_state_that_belongs_to_another_ends_the_machine(
         (ErrorCode.NOT_COORDINATOR, AWAY),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, AWAY),
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.UNKNOWN_SERVER_ERROR),
-        (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_other_failures_are_told_as_kafka_does(error: ErrorCode, heard: ErrorCode) -> None:
