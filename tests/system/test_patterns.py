@@ -434,7 +434,7 @@ def test_what_is_done_in_the_transaction_of_its_mark_is_done_once_whatever_is_ki
     ours: Server, topic: str, tmp_path: Path, lives: Callable[..., Lives]
 ) -> None:
     ours.create(topic, 2)
-    ours.fill(topic, 200)
+    ours.fill(topic, 120)
     path = tmp_path / "bills.db"
     worker = lives("bills", ours.node.bootstrap, topic, topic, "member", str(path))
 
@@ -446,13 +446,13 @@ def test_what_is_done_in_the_transaction_of_its_mark_is_done_once_whatever_is_ki
                 return []
             return [value for (value,) in db.execute("select value from bills")]
 
-    for count in (40, 120):
+    for count in (25, 70):
         wait_until(lambda count=count: len(bills()) > count, "no progress")  # type: ignore[misc]
         worker.kill()
-    wait_until(lambda: len(set(bills())) == 200, "not all is billed")
+    wait_until(lambda: len(set(bills())) == 120, "not all is billed")
     wait_until(lambda: ours.is_committed(topic, topic), "not all is committed")
     worker.end()
-    assert sorted(bills(), key=int) == [str(number) for number in range(200)]
+    assert sorted(bills(), key=int) == [str(number) for number in range(120)]
     ours.assert_all_committed(topic, topic)
 
 
