@@ -14,9 +14,11 @@ from penstock.coordination.delivery.machine import Delivery
 from penstock.coordination.delivery.states import State
 from penstock.coordination.delivery.window import Run, Window
 from penstock.model.errors import ErrorCode
+from penstock.replica import delay_delivery
 from penstock.replica.in_sync import UNBOUNDED, InSync
 from penstock.replica.outcomes import Appended
 from penstock.replica.partition import Partition
+from penstock.server import delays
 from penstock.server.dead_letters import DeadLetters
 from penstock.storage.producers import Producers
 
@@ -153,6 +155,30 @@ def _buries_nothing(right: Any) -> Any:
     return bury
 
 
+def _forgets_what_waits(right: Any) -> Any:
+    def lead(self: Partition, epoch: int, *args: Any, **kwargs: Any) -> None:
+        if not self.leading and self.log.delays is not None:
+            self.log.delays.drop_below(self.log.end)
+        right(self, epoch, *args, **kwargs)
+
+    return lead
+
+
+def _tells_nobody_what_it_delivered(right: Any) -> Any:
+    """The leader itself remembers, and nobody else knows."""
+
+    def deliver(partition: Partition, parked: Any, now: int) -> Any:
+        there = delay_delivery.still_waiting(partition, parked)
+        bodies = [each.body or b"" for each in there]
+        result = partition.append_own(delay_delivery._batch(bodies, partition.log.config, now), now)
+        if isinstance(result, Appended) and partition.log.delays is not None:
+            for each in there:
+                partition.log.delays.waiting.remove(each.row.due, each.row.id)
+        return result
+
+    return deliver
+
+
 PLANTED: list[Bug] = [
     Bug("the watermark is the leader's end", InSync, "end_of_all", _counts_itself_alone),
     Bug("laggards do not count, unheard by all", InSync, "end_of_all", _drops_laggards_alone),
@@ -170,4 +196,6 @@ PLANTED: list[Bug] = [
     Bug("a group's start moves too far", Window, "advance", _passes_what_is_not_done),
     Bug("what is done comes again", deliveries, "load", _forgets_that_some_is_done),
     Bug("letters are not written", DeadLetters, "bury", _buries_nothing),
+    Bug("a new leader forgets what waits", Partition, "lead", _forgets_what_waits),
+    Bug("deliveries are told to nobody", delays, "deliver", _tells_nobody_what_it_delivered),
 ]

@@ -19,6 +19,7 @@ from penstock.testing.sim.loop import simulate
 from penstock.testing.sim.process import Process
 from penstock.testing.sim.promises import Promises
 
+from .cluster_delays import Delaying
 from .cluster_shares import Sharing
 from .cluster_troubles import is_whole, make_trouble, mend
 
@@ -63,6 +64,7 @@ class Story:
         self.clients: list[Client] = []
         self.hosts: list[Process] = []
         self.sharing = Sharing(self.cluster, self.places[0], seed)
+        self.delaying = Delaying(self.cluster)
 
     async def live(self) -> None:
         cluster = self.cluster
@@ -93,6 +95,7 @@ class Story:
         await cluster.until(lambda: self._all_ready(), 20, "all nodes are ready")
         await cluster.client("admin", cluster.create_topic("t", PARTITIONS)).tasks[0]
         await self.sharing.prepare()
+        await self.delaying.prepare()
         cluster.tell("the topic is there")
         self._start_clients()
         await asyncio.sleep(1.0)
@@ -124,6 +127,7 @@ class Story:
         self.clients.append(committer)
         self._client("group-0", committer.run())
         self.sharing.start()
+        self.delaying.start()
         if self.seed % 2:
             self._client("operator", self._operate())
 
@@ -189,6 +193,7 @@ class Story:
     def _counts(self) -> dict[str, int]:
         counts = dict.fromkeys(("acknowledged", "transactions", "commits"), 0)
         counts["shared"] = self.sharing.ledger.accepts
+        counts["delayed"] = len(self.delaying.acknowledged)
         for client in self.clients:
             if isinstance(client, Producer):
                 counts["acknowledged"] += client.acknowledged
@@ -208,6 +213,7 @@ class Story:
             lambda: all(process.done for process in self.hosts), 2 * PATIENCE_SECONDS, "clients end"
         )
         await self.sharing.finish()
+        await self.delaying.finish()
         for place in self.places:
             for committed in (False, True):
                 name = f"last-{place.partition}-{'c' if committed else 'u'}"

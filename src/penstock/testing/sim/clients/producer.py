@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.model.errors import ErrorCode
@@ -15,6 +16,7 @@ from penstock.protocol.generated.produce import (
 )
 from penstock.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from penstock.records.builder import BatchBuilder
+from penstock.records.record import Header
 from penstock.testing.history.operations import Place, Send
 from penstock.testing.history.recorder import Recorder
 from penstock.testing.sim.clients.talk import LOST, Talk
@@ -47,9 +49,15 @@ class Answer(NamedTuple):
 
 
 async def produce(
-    talk: Talk, place: Place, identity: Identity, sequence: int, values: list[str], acks: int
+    talk: Talk,
+    place: Place,
+    identity: Identity,
+    sequence: int,
+    values: list[str],
+    acks: int,
+    headers: Sequence[Sequence[Header]] = (),
 ) -> Answer:
-    """Send one batch once, to whoever leads."""
+    """Send one batch once, to whoever leads; with headers for each value, if there are any."""
     address, led = await talk.leader_of(place)
     builder = BatchBuilder(
         producer_id=identity.producer_id,
@@ -57,8 +65,9 @@ async def produce(
         base_sequence=sequence,
         transactional=identity.transactional_id is not None,
     )
-    for value in values:
-        builder.append(None, value.encode(), talk.now_ms())
+    for number, value in enumerate(values):
+        own = headers[number] if headers else ()
+        builder.append(None, value.encode(), talk.now_ms(), own)
     request = ProduceRequest(
         transactional_id=identity.transactional_id,
         acks=acks,
