@@ -109,9 +109,13 @@ class Desk:
 
     def close(self, places: Iterable[Place]) -> None:
         """Forget a partition. What still runs there is no longer ours to commit."""
-        for tenure in self._of(places):
+        gone = self._of(places)
+        for tenure in gone:
             tenure.closed = tenure.leaving = True
             del self.tenures[tenure.place]
+        if gone:  # what rests there may rest for days, and is read again wherever it goes
+            self._resting = [each for each in self._resting if not each[2].tenure.closed]
+            heapq.heapify(self._resting)
 
     def busy(self, places: Iterable[Place]) -> int:
         """Jobs there that a partition we leave should wait for."""

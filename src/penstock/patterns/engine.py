@@ -80,6 +80,8 @@ class Engine:
         self._stopping = False
         self._problem: BaseException | None = None
         self._commit_due = 0.0
+        self._gone: set[tuple[str | None, int | None]] = set()
+        """Partitions that went during a read."""
         self.counts = Counts()
 
     # -- called by others, from any thread ---------------------------------------------------------
@@ -101,7 +103,10 @@ class Engine:
             self.counts.skipped += skipped
             self.counts.failed += isinstance(outcome, Failed)
             self._moved.notify_all()
-        self._dispatch()
+        try:
+            self._dispatch()
+        except Exception as problem:  # noqa: BLE001 - our own: it must not end a handler's thread
+            self.fail(problem)
 
     # -- the polling thread ------------------------------------------------------------------------
 
@@ -153,8 +158,12 @@ class Engine:
         first = self._consumer.poll(self._patience())
         if first is None:
             return []
+        self._gone.clear()
         more = self._settings.batch - 1
-        return [first, *(self._consumer.consume(more, 0) if more else ())]
+        others = self._consumer.consume(more, 0) if more else []
+        if (first.topic(), first.partition()) in self._gone:
+            return others  # given back since: whose it is now reads it again
+        return [first, *others]
 
     def _patience(self) -> float:
         """How long a poll may wait: not past the next thing to do."""
@@ -335,12 +344,14 @@ class Engine:
 
     def _on_revoke(self, _: Consumer, positions: list[TopicPartition]) -> None:
         places = [(each.topic, each.partition) for each in positions]
+        self._gone.update(places)
         self._resume(places)
         self._settle(places, self._settings.revoke_seconds)
 
     def _on_lost(self, _: Consumer, positions: list[TopicPartition]) -> None:
         """They are somebody else's already: nothing of them may be committed here."""
         places = [(each.topic, each.partition) for each in positions]
+        self._gone.update(places)
         self._resume(places)
         with self._lock:
             self._desk.close(places)

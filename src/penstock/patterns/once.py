@@ -72,19 +72,19 @@ class Guard:
     def call(self, handler: Callable[[Message], object], message: Message) -> str:
         """Handle it in this thread."""
         if self._once is None:
-            handler(message)
+            _done(handler(message))
             return self.HANDLED
         identity = self._identity(self._once, message)
         with self._claim(identity) as ours:
             if not ours:
                 return self.BUSY
-            if self._once.store.seen(identity):
+            if _done(self._once.store.seen(identity)):
                 return self.SKIPPED
             try:
-                handler(replace(message, identity=identity))
+                _done(handler(replace(message, identity=identity)))
             except AlreadyHandled:
                 return self.SKIPPED
-            self._once.store.mark(identity)
+            _done(self._once.store.mark(identity))
             return self.HANDLED
 
     async def call_async(
@@ -124,7 +124,17 @@ class Guard:
                     self._handling.discard(identity)
 
 
+def _done(result: object) -> object:
+    """A result, and not the promise of one: that would count as done, and never be."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError("a Worker awaits nothing: give coroutines to an AsyncWorker")
+    return result
+
+
 async def _ask(method: Callable[[str], object], identity: str) -> object:
     if inspect.iscoroutinefunction(method):
         return await method(identity)
-    return await asyncio.to_thread(method, identity)
+    result = await asyncio.to_thread(method, identity)
+    return await result if inspect.isawaitable(result) else result

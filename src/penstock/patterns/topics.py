@@ -48,8 +48,12 @@ class Plan(NamedTuple):
     dead_letter_partitions: int = 1
 
     def step(self, topic: str, wait: float) -> Step:
-        """Where a message waits so long, or as nearly so as there is a topic for."""
-        return min(self.retries[topic], key=lambda each: abs((each.wait or wait) - wait))
+        """Where a message waits so long, or as nearly so as there is a topic for.
+
+        What somebody else wrote to a retry topic may name any topic, or none.
+        """
+        steps = self.retries.get(topic) or next(iter(self.retries.values()))
+        return min(steps, key=lambda each: abs((each.wait or wait) - wait))
 
     def is_retry(self, topic: str) -> bool:
         """Whether it is a topic in which messages wait."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import queue
 import signal
 import threading
@@ -74,6 +75,10 @@ class _Common(Generic[H]):
         self._handler = handler
         self._guard = Guard(once, self._settings.group)
         self._engine = Engine(self._settings, self._launch)
+        self._check()
+
+    def _check(self) -> None:
+        """ValueError if the handler, or the store, is none for this kind of worker."""
 
     @property
     def counts(self) -> Counts:
@@ -132,6 +137,12 @@ class Worker(_Common[Handler]):
       until somebody removes them.
     - `producer`: settings for the producer of retries and dead letters, such as compression.
     """
+
+    def _check(self) -> None:
+        once = self._settings.once
+        for each in (self._handler, *((once.store.seen, once.store.mark) if once else ())):
+            if inspect.iscoroutinefunction(each):
+                raise ValueError(f"{each.__qualname__} is a coroutine: use an AsyncWorker")
 
     def run(self) -> None:
         """Work until `stop`, or until SIGINT or SIGTERM if this is the main thread."""
