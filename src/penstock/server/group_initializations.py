@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.coordination.effects import Effects, Moment, Ticket
     from penstock.coordination.group.shard import GroupShard
     from penstock.coordination.group.share.initializing import Initialization
+    from penstock.coordination.share.state import ShareKey
     from penstock.model.errors import ErrorCode
     from penstock.server.broker import Broker
 
@@ -27,6 +28,9 @@ class Initializations:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way: set[ShareKey] = set()
+        """Begun by an errand that is not over. A group that waits for long asks again; to begin
+        once more, when the first errand is over and members are at it, would undo what they did."""
 
     def run(self, index: int, errand: Initialization) -> None:
         """Begin with an errand of a shard."""
@@ -43,14 +47,22 @@ class Initializations:
             task.cancel()
 
     async def _run(self, index: int, errand: Initialization) -> None:
-        starts = dict.fromkeys(keys_of(errand.group_id, errand.topics), NO_START)
-        errors = await begin_state(self._broker, errand.epoch, starts)
+        # When a share group begins, not when the node starts.
+        from penstock.coordination.group.share.initializing import on_initialized, still_missing
+
+        shard = self._broker.coordinators.groups.shard(index)
+        missing = {} if shard is None else still_missing(shard, errand)
+        keys = [it for it in keys_of(errand.group_id, missing) if it not in self._under_way]
+        if not keys:
+            return
+        self._under_way.update(keys)
+        try:
+            errors = await begin_state(self._broker, errand.epoch, dict.fromkeys(keys, NO_START))
+        finally:
+            self._under_way.difference_update(keys)
         wrong = {error.name for error in errors.values() if error}
         if wrong:
             log.warning("group %s: no share state yet: %s", errand.group_id, ", ".join(wrong))
-        # When a share group begins, not when the node starts.
-        from penstock.coordination.group.share.initializing import on_initialized
-
         done, failed = by_outcome(errand.topics, errors)
 
         def step(shard: GroupShard, _at: Moment, out: Effects, ticket: Ticket) -> None:

@@ -60,6 +60,14 @@ def _missing(shard: GroupShard, group: ShareGroup, names: Iterable[str], at: Mom
     return missing
 
 
+def still_missing(shard: GroupShard, errand: Initialization) -> Topics:
+    """What is to be begun when an errand is let go: an earlier one may have done it meanwhile."""
+    group = shard.groups.get(errand.group_id)
+    if not isinstance(group, ShareGroup):
+        return {}
+    return only(errand.topics, group.readiness.initializing)
+
+
 def on_initialized(
     shard: GroupShard,
     out: Effects,
