@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -79,3 +80,16 @@ def test_rows_are_what_a_sorted_list_would_be(seed: int) -> None:
         assert ((due, since) in rows) == ((due, since) in model)
         below = [Row(*row) for row in expected if row[2] < since]
         assert rows.below(since, 7) == below[:7]
+
+
+def test_rows_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    chance = random.Random(1)
+    tracemalloc.start()
+    rows = WaitingRows()
+    for id_ in range(20_000):
+        rows.put(chance.randrange(10**12), id_, id_)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(rows) == 20_000
+    assert taken < 20_000 * 40
