@@ -29,6 +29,11 @@ _CONTROL_KINDS = {
     4: ("snapshot footer", "SnapshotFooterRecord"),
     5: ("kraft version", "KRaftVersionRecord"),
     6: ("kraft voters", "VotersRecord"),
+    # Penstock's own, about delayed records: `storage.delay_batches` says what is in them.
+    20560: ("parked", ""),
+    20561: ("delivered", ""),
+    20562: ("cancelled", ""),
+    20563: ("moved", ""),
 }
 
 Decoder = Callable[[Record], tuple[object, object]]
