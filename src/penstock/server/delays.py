@@ -136,7 +136,8 @@ class Delays:
                     wait_ms = RETRY_MS
                     await asyncio.sleep(0)
                     continue
-                log.warning("%s: delayed records have to wait: %s", partition, problem)
+                if wait_ms == RETRY_MS:  # once, however long it takes
+                    log.warning("%s: delayed records have to wait: %s", partition, problem)
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, RETRY_MS_MAX)
         except Exception:
