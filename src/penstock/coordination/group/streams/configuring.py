@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 NAMES_MAX = 10
 """Names in a sentence that a member is told; a large application has thousands of topics."""
 
+TASKS_MAX = 50_000
+"""Of one application: to assign so many takes a second, and nobody else is served meanwhile."""
+
 
 class Work(NamedTuple):
     """One subtopology, as much of it as there is to do."""
@@ -87,6 +90,10 @@ def configure(topology: Topology, topics: TopicsImage) -> Configured | Refusal:
         )
         for it in topology.subtopologies.values()
     }
+    tasks = sum(it.tasks for it in work.values())
+    if tasks > TASKS_MAX:
+        what = f"The application would have {tasks} tasks, and {TASKS_MAX} is the most."
+        return Configured(topology, {}, {}, (StatusCode.INCORRECTLY_PARTITIONED_TOPICS, what))
     if not missing:
         return Configured(topology, work, counts)
     what = f"There are no such internal topics yet: {_some(sorted(missing))}."

@@ -75,6 +75,23 @@ def test_a_chain_of_ten_thousand_takes_no_time_to_speak_of() -> None:
     assert fit(application(*links, first), source=3).counts["t0"] == 3
 
 
+def test_an_application_with_more_tasks_than_anybody_could_assign_is_not_begun_with() -> None:
+    many = [subtopology(f"{at:05}", "source") for at in range(10_000)]
+    code, what = unfit(application(*many), source=1_000)
+    assert code == StatusCode.INCORRECTLY_PARTITIONED_TOPICS
+    assert "10000000 tasks" in what
+    few = application(*many[:50])
+    assert fit(few, source=1_000).is_ready
+
+
+def test_topics_of_an_application_that_cannot_run_are_not_made() -> None:
+    topology = application(
+        subtopology("0", "source", writes=["x"]),
+        subtopology("1", reads=[internal("x", 2**31 - 1)]),
+    )
+    assert not fit(topology, source=1).missing
+
+
 def test_an_application_says_how_many_partitions_a_repartition_topic_has() -> None:
     topology = application(
         subtopology("0", "source", writes=["x"]), subtopology("1", reads=[internal("x", 9)])
