@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ErrorCode
+from penstock.model.ids import ZERO_UUID
 from penstock.model.operations import Operation
 from penstock.protocol.generated.delete_groups import DeleteGroupsRequest
 from penstock.protocol.generated.find_coordinator import FindCoordinatorRequest
@@ -136,8 +137,11 @@ async def test_offsets_are_changed_by_who_may_read_and_deleted_by_who_may_delete
     assert error_of(await world.ask(delete, 0)) == NO_GROUP
     await world.may(group("g", Operation.READ), topic("mine", Operation.READ))
     assert error_of(await world.ask(delete, 0)) == NO_GROUP
-    told = errors(await world.ask(alter, 0), "responses", "topic_name")
+    answer = await world.ask(alter, 0)
+    told = errors(answer, "responses", "topic_name")
     assert told == {"mine": f"{GOOD} {UNKNOWN}", "theirs": NO_TOPIC, "absent": NO_TOPIC}
+    ids = {it.topic_name: it.topic_id for it in answer.responses}
+    assert ids == {"mine": world.ids["mine"], "theirs": ZERO_UUID, "absent": ZERO_UUID}
     summary = await world.broker.coordinators.persister.summary(ShareKey("g", world.ids["mine"], 0))
     assert (summary.start, summary.complete) == (2, 0)  # type: ignore[union-attr]
     await world.may(group("g", Operation.DELETE), topic("mine", Operation.READ))

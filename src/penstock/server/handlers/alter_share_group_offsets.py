@@ -124,7 +124,9 @@ def _answer(broker: Broker, errors: Mapping[Place, ErrorCode]) -> AlterShareGrou
     for (name, number), error in errors.items():
         topic = topics.get(name)
         if topic is None:
-            topic_id = by_name[name].id if name in by_name else ZERO_UUID
+            # Who may not read a topic does not learn here whether there is one.
+            is_shown = name in by_name and error is not ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            topic_id = by_name[name].id if is_shown else ZERO_UUID
             topic = AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
             topics[name] = topic
         topic.partitions.append(
