@@ -20,7 +20,7 @@ from penstock.records.batch import (
     BatchHead,
 )
 from penstock.records.builder import BatchBuilder, empty_batch
-from penstock.records.compression import SIZE_MAX, DecompressedTooLarge
+from penstock.records.compression import SIZE_MAX, DecompressedTooLarge, decompress
 from penstock.records.deep import RECORD_ERRORS_MAX, RecordRules
 from penstock.records.record import Record, iterate
 from penstock.records.varint import varint
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 1000
 """Records in one parking batch: whoever looks for one of them reads all rows."""
+
+BATCH_RECORDS_MAX = 50_000
+"""Records in a batch that has delayed ones: they are taken apart while nobody else is served. With
+what producers do by themselves there are 10,000 at the most."""
 
 NULL = b"\x01"  # a length of -1
 
@@ -55,10 +59,16 @@ def append_parking(
 ) -> Appended | Refused | None:
     """Append a producer's batch and what it wants to be delivered later; None if it wants no such
     thing, and nothing was done."""
-    if not head.attributes & COMPRESSION_MASK and MARK not in bytes(records[HEAD_SIZE:]):
-        return None
     log = partition.log
     try:
+        codec, data = head.attributes & COMPRESSION_MASK, records[HEAD_SIZE:]
+        if MARK not in bytes(decompress(codec, data) if codec else data):
+            return None
+        if head.count > BATCH_RECORDS_MAX:
+            raise BadDelay(
+                f"{head.count} records in a batch, and {BATCH_RECORDS_MAX} is the most where some "
+                "are delayed: send fewer at a time"
+            )
         found = list(iterate(records, 0, SIZE_MAX, head))
         later = _take_out(found, log.config, 0 if log.delays is None else len(log.delays), now)
     except DecompressedTooLarge as error:

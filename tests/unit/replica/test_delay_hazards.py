@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.model.errors import ErrorCode
 from penstock.platform.workers import InlineWorkers
 from penstock.records.builder import BatchBuilder
+from penstock.replica import delay_parking
 from penstock.replica.delay_delivery import cancel, deliver
-from penstock.replica.outcomes import Appended
+from penstock.replica.outcomes import Appended, Refused
 from penstock.storage.compaction import Compactor
 from penstock.storage.delay_snapshots import reload_delays
 from penstock.storage.store import LogStore
@@ -111,3 +113,29 @@ def test_the_youngest_record_is_found_where_the_youngest_batch_has_none_left(
     scene.partition.append(memoryview(bytearray(builder.build())), NOW)
     found = scene.log.find_max_timestamp()
     assert found is not None
+
+
+def test_a_compressed_batch_without_delays_is_not_taken_apart(
+    store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken_apart(*_: object) -> None:
+        raise AssertionError("a record was looked at")
+
+    monkeypatch.setattr(delay_parking, "iterate", taken_apart)
+    scene = Scene(store)
+    assert isinstance(scene.send((b"a", None), (b"b", None), compression=4), Appended)
+    assert [value for _, value in scene.readable()] == [b"a", b"b"]
+
+
+def test_a_batch_of_absurdly_many_records_is_refused_before_it_holds_everybody_up(
+    store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_parking, "BATCH_RECORDS_MAX", 3)
+    scene = Scene(store)
+    some = [(b"v", 5), (b"v", None), (b"v", None)]
+    assert isinstance(scene.send(*some), Appended)
+    answer = scene.send(*some, (b"v", None))
+    assert isinstance(answer, Refused)
+    assert answer.error == ErrorCode.INVALID_RECORD
+    assert "4 records" in (answer.message or "")
+    assert isinstance(scene.send(*[(b"v", None)] * 4), Appended), "others may be as many"
