@@ -188,6 +188,9 @@ class Delays:
                     await self._move_all(partition)
                 except (OSError, CorruptSegment) as problem:
                     log.warning("%s: delayed records stay where they are: %s", partition, problem)
+                except Exception:
+                    # Our own fault with one partition: retention of all others must go on.
+                    log.exception("%s: cannot move delayed records", partition)
 
     async def _move_all(self, partition: Partition) -> None:
         source, delays = partition.log, partition.log.delays

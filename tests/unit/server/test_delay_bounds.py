@@ -7,6 +7,8 @@ import time
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.cancel_delayed_records import CancelDelayedRecord
 from penstock.protocol.generated.describe_delayed_records import (
@@ -77,7 +79,7 @@ class Page:
 
 
 async def test_one_request_for_a_partition_many_times_is_answered_within_bounds(
-    monkeypatch: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = Page()
     monkeypatch.setattr(describe_delayed_records, "find_led", lambda *_: broker.partition)
@@ -115,3 +117,21 @@ def test_records_are_looked_for_in_one_go_where_only_their_offsets_are_named() -
     assert time.perf_counter() - began < 2
     assert [row.id for row in found] == list(range(5_000))
     assert found[7].due == NOW + 7
+
+
+async def test_a_fault_with_one_partition_does_not_keep_retention_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    delays = make_delays()
+    hosted = [SimpleNamespace(leading=True, log=SimpleNamespace(delays=[1])) for _ in range(2)]
+    delays._broker.hosted = cast(Any, dict(enumerate(hosted)))
+    moved: list[object] = []
+
+    async def move_all(partition: object) -> None:
+        moved.append(partition)
+        raise KeyError("our own")
+
+    monkeypatch.setattr(delays, "_move_all", move_all)
+    await delays.make_way()
+    assert moved == hosted
+    assert "our own" in caplog.text
