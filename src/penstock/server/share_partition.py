@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.coordination.delivery.effects import Outcome
 from penstock.coordination.delivery.machine import Delivery
 from penstock.coordination.effects import Moment
+from penstock.coordination.share.state import Summary
 from penstock.model.errors import ErrorCode
 from penstock.replica.waiting import BYTES_UNCOUNTED
 from penstock.server.share_loading import load, told
@@ -68,6 +69,8 @@ class SharePartition:
         self._asked: dict[int, tuple[Acknowledgements, tuple[bytes, int]]] = {}
         self._next_token = 0
         self._state_epoch = 0
+        self._verifying = False
+        self._verify_again = False
         self._writes: list[Write] = []
         self._writing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -90,6 +93,24 @@ class SharePartition:
         self.delivery.on_log_start(self.partition.log.start, at, out)
         out.ready = True
         self._settle(out)
+
+    def verify(self) -> None:
+        """A member comes. The group may have been set back or made anew since the state was read,
+        if a member that its coordinator takes for dead still has a session here; without writes
+        nobody would ever tell."""
+        self._verify_again = True
+        if self.delivery is not None and not self._verifying and not self.may_be_outdated:
+            self._verifying = True
+            self._start(self._verify())
+
+    async def _verify(self) -> None:
+        while self._verify_again:  # for all who come while it is being asked, once more
+            self._verify_again = False
+            told = await self._broker.coordinators.persister.summary(self.key)
+            if isinstance(told, Summary) and told.state_epoch != self._state_epoch:
+                self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return
+        self._verifying = False
 
     # -- handing out --------------------------------------------------------------------------
 

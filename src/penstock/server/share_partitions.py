@@ -15,7 +15,7 @@ from penstock.server.share_persister import ShareKey
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
@@ -74,6 +74,13 @@ class SharePartitions:
         if self._sweeping is None:
             self._sweeping = self._broker.loop.call_later(SWEEP_MS / 1000, self._sweep)
         return made
+
+    def verify(self, group_id: str, keys: Iterable[Key]) -> None:
+        """A member comes: what is known of these partitions may be out of date."""
+        of_group = self._by_group.get(group_id, {})
+        for key in keys if of_group else ():
+            if (driver := of_group.get(key)) is not None:
+                driver.verify()
 
     def release(self, group_id: str, member_id: str, *, clean: bool) -> None:
         """A member's session is over: what it holds, on whatever partition, is for others."""

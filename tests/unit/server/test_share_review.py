@@ -19,6 +19,7 @@ from tests.unit.server.share_talk import (
     acquired,
     broker_of,
     configure,
+    error_of,
     verdict,
 )
 
@@ -79,3 +80,19 @@ async def test_a_member_of_a_group_that_was_deleted_begins_with_the_new_one(scen
         assert verdict(await anna.acknowledge(Said(0, 4))) is ErrorCode.UNKNOWN_SERVER_ERROR
         await begin_anew(scene)
         assert acquired(await anna.fetch(max_wait_ms=2_000)) == [(0, 9, 1)]
+
+
+async def test_a_group_is_set_back_though_a_member_hangs_that_nobody_hears_of(
+    scene: Scene,
+) -> None:
+    await scene.produce(10)
+    async with scene.member("zoe") as zoe, scene.member("anna") as anna:
+        assert acquired(await zoe.fetch(0, max_wait_ms=2_000)) == [(0, 9, 1)]
+        assert verdict(await zoe.acknowledge(Said(0, 9))) is ErrorCode.NONE
+        # The group's coordinator takes her for dead; her connection is as it was.
+        key = ShareKey(scene.group, scene.topic_id, 0)
+        persister = broker_of(scene.node).coordinators.persister
+        assert await persister.initialize(key, 7, 5) is ErrorCode.NONE
+        told = await anna.fetch(0, max_wait_ms=2_000)
+        assert error_of(told) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert acquired(await anna.fetch(max_wait_ms=2_000)) == [(5, 9, 1)]

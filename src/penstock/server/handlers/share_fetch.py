@@ -98,6 +98,7 @@ def _session(
     )
     if not isinstance(session, ErrorCode) and request.share_session_epoch == INITIAL_EPOCH:
         broker.shares.bind(connection)
+        broker.shares.partitions.verify(member.group_id, session.partitions)
     return session
 
 
