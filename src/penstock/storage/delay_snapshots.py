@@ -179,19 +179,23 @@ def forget_delays(log: Log) -> None:
 def reload_delays(log: Log, *, snapshot_max: int | None = None) -> None:
     """Rebuild the index from the newest good snapshot, and what was appended after it.
 
-    Snapshots above the end describe what was cut off, and go. With `snapshot_max` no newer one is
-    used: nobody vouches for those.
+    Snapshots above the end describe what was cut off, and go. So do those above `snapshot_max`:
+    nobody vouches for them, now or later.
     """
     offsets = _offsets(log)
-    for offset in [each for each in offsets if each > log.end]:
+    newest = log.end if snapshot_max is None else min(snapshot_max, log.end)
+    for offset in [each for each in offsets if each > newest]:
         log.context.disk.remove(_path(log, offset))
         offsets.remove(offset)
-    newest = log.end if snapshot_max is None else snapshot_max
-    index, offset = _load_newest(log, [each for each in offsets if each <= newest])
+    index, offset = _load_newest(log, offsets)
     _read_on(log, index, max(offset, log.start))
     index.drop_below(log.start)
     index.snapshots = _offsets(log)
-    log.delays = index if index.snapshots or len(index) or index.settled_to is not None else None
+    if not index.snapshots and (index.changed_at >= 0 or index.settled_to is not None):
+        # A log without a file is taken never to have had any, as soon as it is synced.
+        _write(log, DelayIndex(), log.start)
+        index.snapshots = [log.start]
+    log.delays = index if index.snapshots else None
 
 
 def _offsets(log: Log) -> list[int]:

@@ -14,10 +14,12 @@ from penstock.records.builder import BatchBuilder
 from penstock.replica import delay_parking
 from penstock.replica.delay_delivery import cancel, deliver
 from penstock.replica.outcomes import Appended, Refused
+from penstock.replica.partition import Partition
 from penstock.storage.compaction import Compactor
-from penstock.storage.delay_snapshots import reload_delays
+from penstock.storage.delay_index import DelayIndex
+from penstock.storage.delay_snapshots import encode, reload_delays
 from penstock.storage.store import LogStore
-from tests.unit.replica.delay_scene import NODE, NOW, Scene, batch
+from tests.unit.replica.delay_scene import NODE, NOW, NoSyncs, Scene, batch
 
 
 @pytest.fixture
@@ -139,3 +141,57 @@ def test_a_batch_of_absurdly_many_records_is_refused_before_it_holds_everybody_u
     assert answer.error == ErrorCode.INVALID_RECORD
     assert "4 records" in (answer.message or "")
     assert isinstance(scene.send(*[(b"v", None)] * 4), Appended), "others may be as many"
+
+
+def after_a_power_cut(tmp_path: Path, store: LogStore) -> Scene:
+    """The same log again, of which nothing was synced."""
+    store.close(clean=False)
+    again = LogStore([str(tmp_path / "data")], node_id=1, cluster_id="cluster")
+    again.open()
+    found = Scene.__new__(Scene)
+    log = again.get("t", 0)
+    assert log is not None
+    found.partition = Partition(NODE, log, log.start, NoSyncs())
+    found.now = NOW
+    return found
+
+
+def test_files_that_nobody_vouches_for_are_not_used_later_either(
+    store: LogStore, tmp_path: Path
+) -> None:
+    """A cut removed the file, and the power failed before that was durable."""
+    scene = Scene(store)
+    scene.send((b"a", 50))
+    scene.send((b"b", 60))
+    scene.send((b"c", 70))
+    waiting = scene.waiting
+    stale = DelayIndex()
+    stale.waiting.put(NOW + 1, 777, 0)
+    path = Path(scene.log.directory) / f"{scene.log.end - 3:020}.delayed"
+    path.write_bytes(encode(stale))
+    again = after_a_power_cut(tmp_path, store)
+    assert again.waiting == waiting
+    again.log.truncate_to(waiting[-1].place, NOW)
+    assert again.waiting == waiting[:-1]
+    again.log.close()
+
+
+@pytest.mark.parametrize("delivered", [False, True])
+def test_a_log_whose_file_was_lost_has_one_again(
+    store: LogStore, tmp_path: Path, delivered: bool
+) -> None:
+    """Without one, what waits would be forgotten once its segment is synced, and not read again."""
+    scene = Scene(store)
+    scene.send((b"a", 50))
+    if delivered:
+        deliver(scene.partition, scene.read(scene.waiting), NOW + 50)
+    waiting = scene.waiting
+    directory = Path(scene.log.directory)
+    for path in directory.glob("*.delayed"):
+        path.unlink()
+    again = after_a_power_cut(tmp_path, store)
+    assert again.waiting == waiting
+    assert list(directory.glob("*.delayed"))
+    reload_delays(again.log)
+    assert again.waiting == waiting
+    again.log.close()
