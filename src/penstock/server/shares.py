@@ -28,6 +28,10 @@ SETTINGS_MAX = 10_000
 """Groups whose settings are kept at hand; who asks about more has them read again."""
 
 
+SESSION_ROOM = 1_000
+"""Partitions that a session may name whatever there is: its member may know of new ones earlier."""
+
+
 class Shares:
     """Members' sessions, and the share partitions that this broker leads."""
 
@@ -79,6 +83,15 @@ class Shares:
     def _hung_up(self, connection: Connection) -> None:
         for session in self.sessions.end_of_line(connection):
             self._release(session, clean=False)
+
+    def names_too_many(self, session: ShareSession) -> bool:
+        """Whether a session names many more partitions than there are. Each of them is looked at,
+        and answered, with each fetch, however small that is."""
+        named = len(session.partitions)
+        if named <= SESSION_ROOM:
+            return False
+        topics = self._broker.image.topics.by_id.values()
+        return named > SESSION_ROOM + 2 * sum(len(topic.partitions) for topic in topics)
 
     def close_session(self, session: ShareSession) -> None:
         """A member says good-bye."""

@@ -11,6 +11,7 @@ import pytest_asyncio
 from penstock.app.node import Node
 from penstock.model.errors import ErrorCode
 from penstock.server.share_persister import ShareKey
+from penstock.server.shares import SESSION_ROOM
 from tests.unit.server.asking import running_node
 from tests.unit.server.share_scene import SETTINGS, Scene, fresh_scene
 from tests.unit.server.share_talk import (
@@ -20,6 +21,7 @@ from tests.unit.server.share_talk import (
     broker_of,
     configure,
     error_of,
+    parts,
     verdict,
 )
 
@@ -96,3 +98,20 @@ async def test_a_group_is_set_back_though_a_member_hangs_that_nobody_hears_of(
         told = await anna.fetch(0, max_wait_ms=2_000)
         assert error_of(told) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert acquired(await anna.fetch(max_wait_ms=2_000)) == [(5, 9, 1)]
+
+
+# -- absurd requests --------------------------------------------------------------------------
+
+
+async def test_a_session_does_not_name_many_more_partitions_than_there_are(scene: Scene) -> None:
+    await scene.produce(1)
+    shares = broker_of(scene.node).shares
+    async with scene.member() as anna:
+        assert len(parts(await anna.fetch(*range(SESSION_ROOM), max_wait_ms=2_000))) >= 997
+        told = await anna.fetch(*range(SESSION_ROOM, 2 * SESSION_ROOM))
+        assert told.error_code == ErrorCode.INVALID_REQUEST
+        assert told.error_message is not None
+        assert "partitions" in told.error_message
+        assert len(shares.sessions) == 0
+        anna.epoch = 0
+        assert acquired(await anna.fetch(0, max_wait_ms=2_000)) == [(0, 0, 1)]

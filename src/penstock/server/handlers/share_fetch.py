@@ -51,6 +51,10 @@ def handle(
         return _refuse_later(session, request.max_wait_ms)
     if isinstance(session, ErrorCode):
         return ShareFetchResponse(error_code=session)
+    if request.topics and broker.shares.names_too_many(session):
+        broker.shares.close_session(session)
+        why = "A session cannot name many more partitions than there are."
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=why)
     renews = request.is_renew_ack
     answers = acknowledge_all(broker, call, member, request.topics, renews, empty_too=False)
     reading = ShareReading(broker, call, request, session)
