@@ -219,8 +219,9 @@ class ShareReading:
             return 0
         if not batches.spans:
             return 0
-        if self.call.account is not None:
-            self.wait_ms = self.call.account.hold_back(self.call, batches.ends[-1])
+        account = self.call.account
+        if account is not None:
+            self.wait_ms = account.hold_back(self.call, 0)
             if self.wait_ms:
                 return 0
         acquired = driver.acquire(
@@ -238,6 +239,8 @@ class ShareReading:
         self._session.send_to_back(key)
         records = cut(data, batches, acquired[0].first, acquired[-1].last)
         self._sent += records.size
+        if account is not None:
+            account.hold_back(self.call, records.size)  # granted before, whatever it would be
         self.answers[key] = PartitionData(
             partition_index=key[1],
             records=records,

@@ -8,7 +8,15 @@ from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from tests.unit.server.asking import asking, batch, port_of, running_node
 from tests.unit.server.rights_scene import Guarded, group, guarded_node, topic, until
-from tests.unit.server.share_talk import Said, Talker, acquired, begin_group, error_of, verdict
+from tests.unit.server.share_talk import (
+    RELEASE,
+    Said,
+    Talker,
+    acquired,
+    begin_group,
+    error_of,
+    verdict,
+)
 from tests.unit.server.test_quota_answers import grant, large
 
 READ_BOTH = (group("g", Operation.READ), topic("t", Operation.READ))
@@ -80,3 +88,23 @@ async def test_who_has_read_too_much_waits_and_takes_nothing_meanwhile(tmp_path:
         driver = node.broker.shares.partitions.find("g", (topic_id, 0))
         assert driver is not None and driver.delivery is not None
         assert driver.delivery.end == 1  # what is held back is for whoever asks first
+
+
+async def test_only_what_is_sent_is_charged_for(tmp_path: Path) -> None:
+    async with (
+        running_node(tmp_path) as node,
+        asking(port_of(node)) as asker,
+        asking(port_of(node)) as other,
+    ):
+        topic_id = await asker.create("t")
+        await begin_group(node, "g", topic_id)
+        for _ in range(5):
+            await asker.produce("t", large(1_800))
+        anna, bert = Talker(asker, topic_id), Talker(other, topic_id, name="bert")
+        assert acquired(await anna.fetch(0, max_wait_ms=5000)) == [(0, 4, 1)]
+        await grant(asker, consumer_byte_rate=1000)
+        for offset in range(4):
+            await anna.acknowledge(Said(offset, offset, (RELEASE,)))
+            answer = await bert.fetch(0)
+            assert acquired(answer) == [(offset, offset, 2)]
+            assert answer.throttle_time_ms == 0
