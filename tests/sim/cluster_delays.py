@@ -1,115 +1,148 @@
-"""Delayed records in the cluster: who sends them, and what must have become of them in the end."""
+"""Delayed records in the cluster: who sends and reads them, and what must be so in the end."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
 
-from penstock.model.delays import DELIVER_AT
-from penstock.records.record import iterate
 from penstock.replica.partition import Partition
-from penstock.testing.history import Place
-from penstock.testing.sim.clients.producer import ALL, NEVER, Identity, initialise, produce
-from penstock.testing.sim.clients.talk import Talk
-from penstock.testing.sim.clients.violation import Violation
+from penstock.testing.history import History, Place, Recorder
+from penstock.testing.sim.clients.delay import Wishes, Witness
+from penstock.testing.sim.clients.producer import Producer
+from penstock.testing.sim.clients.reader import Reader
+from penstock.testing.sim.clients.transactional import TransactionalProducer
 from penstock.testing.sim.cluster import Cluster
+from penstock.testing.sim.loop import EPOCH_MS
+from penstock.testing.sim.process import Process
 
 PLACE = Place("late", 0)
-BATCH_MAX = 3
+TRANSACTIONAL_ID = "txn-late"
 PAUSE_MS = 300
-AHEAD_MS_MAX = 2_500
 PATIENCE_SECONDS = 8.0
 SECONDS_MAX = 30.0
 
 
 class Delaying:
-    """A producer of delayed records, and what it was told of each."""
+    """A producer with transactions and one without, and a reader who sees when records come."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.acknowledged: dict[str, int] = {}
-        """Values, and when they are due."""
-        self.stopping = False
         self._cluster = cluster
-        self._count = 0
+        self._slowest_ms = self._fastest_ms = 0
+        self._wishes = Wishes(cluster.dice, self._now_ms, self._apart)
+        self._recorders: list[Recorder] = []
+        self._producers: list[Producer | TransactionalProducer] = []
+        self._hosts: list[Process] = []
+        self._reader = self._reader_of("reader-late", committed=True)
+        self._ending = False
+
+    @property
+    def progress(self) -> int:
+        """How many records were delivered to the reader."""
+        return len(self._wishes.read_committed)
 
     async def prepare(self) -> None:
-        made = self._cluster.create_topic(
-            PLACE.topic, 1, penstock_delivery_delay_enable="true", min_insync_replicas="2"
-        )
+        made = self._cluster.create_topic(PLACE.topic, 1, penstock_delivery_delay_enable="true")
         await self._cluster.client("admin-late", made).tasks[0]
 
     def start(self) -> None:
-        self._cluster.client("delayer", self._produce())
+        self._cluster.client("reader-late", self._reader.run())
+        self._client("delayer", self._produce())
+        self._client(TRANSACTIONAL_ID, self._transact())
+
+    def _client(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        self._hosts.append(self._cluster.client(name, work))
+
+    def _recorder(self, name: str) -> Recorder:
+        # Notes of their own: what is told of an offset is told of where a record waits.
+        made = Recorder(name, clock=self._cluster.nanoseconds)
+        self._recorders.append(made)
+        return made
+
+    def _reader_of(self, name: str, *, committed: bool) -> Reader:
+        witness = Witness(name, self._cluster.nanoseconds, self._wishes)
+        return Reader(self._cluster.talk(name), PLACE, witness, committed=committed)
 
     async def _produce(self) -> None:
         life = 0
-        while not self.stopping:
+        while not self._ending:
             life += 1
-            talk = self._cluster.talk(f"delayer.{life}")
-            identity = await initialise(talk, self._cluster.loop.now + PATIENCE_SECONDS)
-            sequence = 0
-            while identity is not None and not self.stopping:
-                await asyncio.sleep(talk.dice.randint(0, PAUSE_MS) / 1000)
-                sent = await self._send(talk, identity, sequence)
-                if not sent:
-                    break
-                sequence += sent
+            name = f"delayer.{life}"
+            producer = Producer(
+                self._cluster.talk(name),
+                PLACE,
+                self._recorder(name),
+                pause_ms=PAUSE_MS,
+                headers=self._wishes.headers_of,
+            )
+            self._producers.append(producer)
+            await producer.run(PATIENCE_SECONDS)
 
-    async def _send(self, talk: Talk, identity: Identity, sequence: int) -> int:
-        """How many were taken; 0 if nobody knows."""
-        due = {}
-        for _ in range(talk.dice.randint(1, BATCH_MAX)):
-            self._count += 1
-            due[f"late-{self._count}"] = talk.now_ms() + talk.dice.randint(0, AHEAD_MS_MAX)
-        headers = [[(DELIVER_AT, str(at).encode())] for at in due.values()]
-        deadline = self._cluster.loop.now + PATIENCE_SECONDS
-        while self._cluster.loop.now < deadline:
-            answer = await produce(talk, PLACE, identity, sequence, list(due), ALL, headers)
-            if not answer.error:
-                self.acknowledged |= due
-                return len(due)
-            if answer.error in NEVER:
-                raise Violation(f"delayer was told {answer.error.name} at sequence {sequence}")
-            await talk.pause()
-        return 0
+    async def _transact(self) -> None:
+        life = 0
+        while not self._ending:
+            life += 1
+            name = f"{TRANSACTIONAL_ID}.{life}"
+            producer = TransactionalProducer(
+                self._cluster.talk(name),
+                TRANSACTIONAL_ID,
+                [PLACE],
+                self._recorder(name),
+                headers=self._wishes.headers_of,
+            )
+            self._producers.append(producer)
+            await producer.run(PATIENCE_SECONDS)
+
+    # -- clocks -------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return EPOCH_MS + round(self._cluster.loop.now * 1000)
+
+    def look(self) -> None:
+        """Remember how wrong clocks have been, at the most."""
+        for machine in self._cluster.machines.values():
+            self._slowest_ms = min(self._slowest_ms, machine.clock.skew_ms)
+            self._fastest_ms = max(self._fastest_ms, machine.clock.skew_ms)
+
+    def _apart(self) -> int:
+        self.look()
+        return self._fastest_ms - self._slowest_ms
 
     # -- the end ------------------------------------------------------------------------------
 
+    def stop(self) -> None:
+        """Nothing more is sent."""
+        self._ending = True
+        for producer in self._producers:
+            producer.stopping = True
+
     async def finish(self) -> None:
-        """All that was acknowledged is delivered, each record once, and none too early."""
-        self.stopping = True
-        for machine in self._cluster.machines.values():
-            machine.clock.skew_ms = 0  # a leader delivers by its own clock: somebody sets it right
-        await self._cluster.until(
-            lambda: self._all_are_there(),
-            SECONDS_MAX,
-            f"all {len(self.acknowledged)} delayed records are delivered",
+        """All that was acknowledged is delivered, each record once, in order, none too early."""
+        cluster = self._cluster
+        await cluster.until(
+            lambda: all(each.done for each in self._hosts), 2 * PATIENCE_SECONDS, "delayers end"
         )
-        read = Counter(value for value, _ in self._delivered())
-        assert not [value for value, times in read.items() if times > 1], "delivered twice"
-        for value, early_ms in self._delivered():
-            assert early_ms <= 0, f"{value} was delivered {early_ms} ms too early"
-        self._cluster.tell(f"{len(self.acknowledged)} delayed records were delivered")
+        for machine in cluster.machines.values():
+            # A leader goes by its own clock, and what a fast one was to keep for a second another
+            # one keeps for a minute: from here on all are as fast as the fastest was.
+            machine.clock.skew_ms = self._fastest_ms
+        await cluster.until(self._nothing_waits, SECONDS_MAX, "no delayed record waits any more")
+        history = History.of(*self._recorders)
+        await cluster.until(
+            lambda: not self._wishes.missing(history),
+            SECONDS_MAX,
+            "the reader has read all delayed records that were acknowledged",
+        )
+        last = self._reader_of("last-late", committed=False)
+        await cluster.client("last-late", last.read_to_end()).tasks[0]
+        self._reader.stopping = True
+        self._wishes.judge(history)
+        cluster.tell(f"{len(self._wishes.read)} records were delivered, some of them late")
 
-    def _all_are_there(self) -> bool:
-        return self.acknowledged.keys() <= {value for value, _ in self._delivered()}
-
-    def _delivered(self) -> list[tuple[str, int]]:
-        """What can be read, and by how much a leader delivered it too early by its own clock."""
+    def _nothing_waits(self) -> bool:
         partition = self._led()
         if partition is None:
-            return []
-        found = []
-        for head, data in partition.log.batches(0, partition.high_watermark):
-            if head.is_control:
-                continue
-            for record in iterate(bytes(data), head=head):
-                value = bytes(record.value or b"").decode()
-                due = int(dict(record.headers)[DELIVER_AT] or b"")
-                # What came late was never parked, and has its producer's time.
-                is_parked = head.producer_id < 0
-                found.append((value, due - record.timestamp if is_parked else 0))
-        return found
+            return False
+        return not partition.log.delays and self._reader.position >= partition.log.end
 
     def _led(self) -> Partition | None:
         for machine in self._cluster.brokers:

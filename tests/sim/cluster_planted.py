@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
@@ -13,14 +13,20 @@ from penstock.coordination.delivery.effects import Held
 from penstock.coordination.delivery.machine import Delivery
 from penstock.coordination.delivery.states import State
 from penstock.coordination.delivery.window import Run, Window
+from penstock.coordination.group.streams import heartbeat, reconcile, timers
+from penstock.coordination.group.streams.group import StreamsGroup
 from penstock.model.errors import ErrorCode
-from penstock.replica import delay_delivery
+from penstock.replica import delay_delivery, delay_parking
 from penstock.replica.in_sync import UNBOUNDED, InSync
 from penstock.replica.outcomes import Appended
 from penstock.replica.partition import Partition
 from penstock.server import delays
 from penstock.server.dead_letters import DeadLetters
+from penstock.storage import delay_snapshots
+from penstock.storage.delay_index import DelayIndex
 from penstock.storage.producers import Producers
+
+from .cluster_story import DELAYS, SHARES, STREAMS
 
 
 class Bug(NamedTuple):
@@ -31,6 +37,8 @@ class Bug(NamedTuple):
     name: str
     make: Callable[[Any], Any]
     """The broken function, made from the right one."""
+    guests: Sequence[str] = ()
+    """In which worlds to look for it."""
 
     def __str__(self) -> str:
         return self.says
@@ -179,6 +187,48 @@ def _tells_nobody_what_it_delivered(right: Any) -> Any:
     return deliver
 
 
+def _takes_deliveries_on_trust(right: Any) -> Any:
+    """Although the batch that is to follow may never come."""
+
+    def heed(self: DelayIndex, offset: int, batch: Any) -> None:
+        right(self, offset, batch)
+        if self._claims and self._claims[-1].said_at == offset and self._claims[-1].is_delivery:
+            self._remove(self._claims.pop().rows)
+            self.changed_at = offset
+
+    return heed
+
+
+def _delivers_what_was_aborted(right: Any) -> Any:
+    def decide(self: DelayIndex, producer_id: int, offset: int, batch: Any) -> None:
+        for row in self.undecided.get(producer_id, ()):
+            self.waiting.put(row.due, row.id, row.place)
+        right(self, producer_id, offset, batch)
+
+    return decide
+
+
+def _delivers_backwards(right: Any) -> Any:
+    return lambda partition, parked, now: right(partition, parked[::-1], now)
+
+
+def _is_in_a_hurry(right: Any) -> Any:
+    def due_of(headers: Any, now: int, ahead_max: int) -> int | None:
+        due = right(headers, now, ahead_max)
+        return None if due is None else due - 200
+
+    return due_of
+
+
+def _says_it_once(right: Any) -> Any:
+    """Whoever did not hear it does not hear it again."""
+
+    def answer(shard: Any, group: Any, request: Any, before: Any, owned: Any, changed: Any) -> Any:
+        return right(shard, group, request, before, None, changed)
+
+    return answer
+
+
 PLANTED: list[Bug] = [
     Bug("the watermark is the leader's end", InSync, "end_of_all", _counts_itself_alone),
     Bug("laggards do not count, unheard by all", InSync, "end_of_all", _drops_laggards_alone),
@@ -191,11 +241,32 @@ PLANTED: list[Bug] = [
     Bug("whoever is alive may lead", elections, "_elect", _elects_anybody),
     Bug("an unclean stop is overlooked", leaders, "after_unclean_stop", _always([])),
     Bug("markers reach nobody", Partition, "append_marker", _swallows_markers),
-    Bug("words count that are not kept", Delivery, "acknowledge", _takes_any_write_for_done),
-    Bug("two members hold one record", Run, "is_free", _gives_away_what_others_hold),
-    Bug("a group's start moves too far", Window, "advance", _passes_what_is_not_done),
-    Bug("what is done comes again", deliveries, "load", _forgets_that_some_is_done),
-    Bug("letters are not written", DeadLetters, "bury", _buries_nothing),
-    Bug("a new leader forgets what waits", Partition, "lead", _forgets_what_waits),
-    Bug("deliveries are told to nobody", delays, "deliver", _tells_nobody_what_it_delivered),
+    Bug(
+        "words count that are not kept",
+        Delivery,
+        "acknowledge",
+        _takes_any_write_for_done,
+        (SHARES,),
+    ),
+    Bug("two members hold one record", Run, "is_free", _gives_away_what_others_hold, (SHARES,)),
+    Bug("a group's start moves too far", Window, "advance", _passes_what_is_not_done, (SHARES,)),
+    Bug("what is done comes again", deliveries, "load", _forgets_that_some_is_done, (SHARES,)),
+    Bug("letters are not written", DeadLetters, "bury", _buries_nothing, (SHARES,)),
+    Bug("a new leader forgets what waits", Partition, "lead", _forgets_what_waits, (DELAYS,)),
+    Bug(
+        "deliveries are told to nobody",
+        delays,
+        "deliver",
+        _tells_nobody_what_it_delivered,
+        (DELAYS,),
+    ),
+    Bug("deliveries count on trust", DelayIndex, "_heed", _takes_deliveries_on_trust, (DELAYS,)),
+    Bug("what is aborted comes", DelayIndex, "_decide", _delivers_what_was_aborted, (DELAYS,)),
+    Bug("a start forgets what waits", delay_snapshots, "_read_on", _always(None), (DELAYS,)),
+    Bug("the last come first", delays, "deliver", _delivers_backwards, (DELAYS,)),
+    Bug("delayed records come too early", delay_parking, "due_of", _is_in_a_hurry, (DELAYS,)),
+    Bug("the dead keep their tasks", timers, "fence", _always(None), (STREAMS,)),
+    Bug("two members run one task", StreamsGroup, "is_run", _always(False), (STREAMS,)),
+    Bug("nobody waits for a release", reconcile, "has_any", _always(False), (STREAMS,)),
+    Bug("lost answers stay lost", heartbeat, "answer", _says_it_once, (STREAMS,)),
 ]

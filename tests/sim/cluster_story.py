@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Coroutine
+import random
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from penstock.testing.history import Place, check
@@ -21,6 +22,7 @@ from penstock.testing.sim.promises import Promises
 
 from .cluster_delays import Delaying
 from .cluster_shares import Sharing
+from .cluster_streams import Streaming
 from .cluster_troubles import is_whole, make_trouble, mend
 
 TROUBLED_SECONDS = 6.0
@@ -30,6 +32,9 @@ PARTITIONS = 2
 PATIENCE_SECONDS = 8.0
 """After which a client gives up, and its successor goes on."""
 
+
+SHARES, DELAYS, STREAMS = GUESTS = ("shares", "delays", "streams")
+"""What lives in some worlds and not in others: all of it in each would take too long."""
 
 Client = Producer | Reader | TransactionalProducer | Committer | Operator
 
@@ -52,10 +57,19 @@ def settings_of(seed: int) -> dict[str, str]:
     return settings
 
 
+def guests_of(seed: int) -> Sequence[str]:
+    """Which guests live in a world: none, one, two or all of them."""
+    dice = random.Random(f"the guests of {seed}")
+    return [guest for guest in GUESTS if dice.random() < 0.5]
+
+
 class Story:
     """One seed."""
 
-    def __init__(self, seed: int, teller: Teller | None = None) -> None:
+    def __init__(
+        self, seed: int, teller: Teller | None = None, guests: Sequence[str] | None = None
+    ) -> None:
+        """Without `guests` the seed says who they are."""
         self.cluster = Cluster(seed, 3, settings_of(seed), teller, apart=seed % 5 == 4)
         self.seed = seed
         self.promises = Promises()
@@ -63,8 +77,16 @@ class Story:
         self.ending = False
         self.clients: list[Client] = []
         self.hosts: list[Process] = []
-        self.sharing = Sharing(self.cluster, self.places[0], seed)
-        self.delaying = Delaying(self.cluster)
+        invited = guests_of(seed) if guests is None else guests
+        self.cluster.tell(f"guests: {', '.join(invited) or 'none'}")
+        self.sharing = self.delaying = self.streaming = None
+        if SHARES in invited:
+            self.sharing = Sharing(self.cluster, self.places[0], seed)
+        if DELAYS in invited:
+            self.delaying = Delaying(self.cluster)
+        if STREAMS in invited:
+            self.streaming = Streaming(self.cluster, "t", PARTITIONS, seed)
+        self.guests = [it for it in (self.sharing, self.delaying, self.streaming) if it is not None]
 
     async def live(self) -> None:
         cluster = self.cluster
@@ -87,6 +109,9 @@ class Story:
             await asyncio.sleep(LOOK_SECONDS)
             for machine in self.cluster.machines.values():
                 self.promises.look(machine)
+            for watched in (self.delaying, self.streaming):
+                if watched is not None:
+                    watched.look()
             if self.cluster.loop.failures:
                 raise AssertionError(self.cluster.loop.failures[0])
 
@@ -94,8 +119,8 @@ class Story:
         cluster = self.cluster
         await cluster.until(lambda: self._all_ready(), 20, "all nodes are ready")
         await cluster.client("admin", cluster.create_topic("t", PARTITIONS)).tasks[0]
-        await self.sharing.prepare()
-        await self.delaying.prepare()
+        for guest in self.guests:
+            await guest.prepare()
         cluster.tell("the topic is there")
         self._start_clients()
         await asyncio.sleep(1.0)
@@ -126,8 +151,8 @@ class Story:
         )
         self.clients.append(committer)
         self._client("group-0", committer.run())
-        self.sharing.start()
-        self.delaying.start()
+        for guest in self.guests:
+            guest.start()
         if self.seed % 2:
             self._client("operator", self._operate())
 
@@ -192,8 +217,12 @@ class Story:
 
     def _counts(self) -> dict[str, int]:
         counts = dict.fromkeys(("acknowledged", "transactions", "commits"), 0)
-        counts["shared"] = self.sharing.ledger.accepts
-        counts["delayed"] = len(self.delaying.acknowledged)
+        if self.sharing is not None:
+            counts[SHARES] = self.sharing.ledger.accepts
+        if self.delaying is not None:
+            counts[DELAYS] = self.delaying.progress
+        if self.streaming is not None:
+            counts[STREAMS] = self.streaming.progress
         for client in self.clients:
             if isinstance(client, Producer):
                 counts["acknowledged"] += client.acknowledged
@@ -209,11 +238,14 @@ class Story:
         self.ending = True
         for client in self.clients:
             client.stopping = True
+        for stopped in (self.delaying, self.streaming):
+            if stopped is not None:
+                stopped.stop()
         await cluster.until(
             lambda: all(process.done for process in self.hosts), 2 * PATIENCE_SECONDS, "clients end"
         )
-        await self.sharing.finish()
-        await self.delaying.finish()
+        for guest in self.guests:
+            await guest.finish()
         for place in self.places:
             for committed in (False, True):
                 name = f"last-{place.partition}-{'c' if committed else 'u'}"
@@ -225,9 +257,9 @@ class Story:
         cluster.tell(f"{len(cluster.history)} operations, {self._counts()}")
 
 
-def live(seed: int, teller: Teller | None = None) -> Story:
+def live(seed: int, teller: Teller | None = None, guests: Sequence[str] | None = None) -> Story:
     """The whole story of one seed; AssertionError where a promise is broken."""
-    story = Story(seed, teller)
+    story = Story(seed, teller, guests)
     asyncio.set_event_loop(story.cluster.loop)
     cluster = story.cluster
     # When the collector comes is not the seed's to say, and what it ends may still have a word.

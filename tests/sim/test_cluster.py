@@ -51,7 +51,7 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
     for seed in range(PLANTED_SEEDS_MAX):
         try:
             with planted(bug):
-                live(seed)
+                live(seed, guests=bug.guests)
         except (AssertionError, InvariantViolated):
             return
     raise AssertionError(f"{bug} was not found in {PLANTED_SEEDS_MAX} worlds")

@@ -51,6 +51,12 @@ QUICK: dict[str, str] = {
     "group.share.record.lock.duration.ms": "2000",
     "group.share.delivery.count.limit": "10",
     "group.share.initialize.retry.interval.ms": "1000",
+    "group.streams.min.session.timeout.ms": "3000",
+    "group.streams.session.timeout.ms": "3000",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.assignment.interval.ms": "300",
+    "group.streams.initial.rebalance.delay.ms": "300",
     "replica.high.watermark.checkpoint.interval.ms": "2000",
     "log.flush.offset.checkpoint.interval.ms": "3000",
 }
@@ -135,11 +141,12 @@ class Cluster:
 
     def recorder(self, name: str) -> Recorder:
         """The notes of a new client; times are the simulation's."""
-        made = Recorder(name, clock=self._nanoseconds)
+        made = Recorder(name, clock=self.nanoseconds)
         self.recorders.append(made)
         return made
 
-    def _nanoseconds(self) -> int:
+    def nanoseconds(self) -> int:
+        """The simulation's time."""
         # The number of events as well: much happens in no time, and yet in an order.
         return int(self.loop.now * 1_000_000_000) + self.loop.events % 1000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.model.errors import ErrorCode
@@ -37,6 +37,14 @@ class Identity(NamedTuple):
 
 
 ANONYMOUS = Identity()
+
+HeadersOf = Callable[[str], Sequence[Header]]
+"""What a record with this value has for headers, each time that it is sent."""
+
+
+def no_headers(_: str) -> Sequence[Header]:
+    """As most records."""
+    return ()
 
 
 class Answer(NamedTuple):
@@ -113,7 +121,14 @@ class Producer:
     """
 
     def __init__(
-        self, talk: Talk, place: Place, recorder: Recorder, *, acks: int = ALL, pause_ms: int = 100
+        self,
+        talk: Talk,
+        place: Place,
+        recorder: Recorder,
+        *,
+        acks: int = ALL,
+        pause_ms: int = 100,
+        headers: HeadersOf = no_headers,
     ) -> None:
         self.place = place
         self.stopping = False
@@ -122,6 +137,7 @@ class Producer:
         self._recorder = recorder
         self._acks = acks
         self._pause_ms = pause_ms
+        self._headers = headers
         self._loop: SimulatedLoop
         self._sequence = 0
         self._count = 0
@@ -155,8 +171,11 @@ class Producer:
             for value in values
         ]
         sequence = self._sequence if self._acks == ALL else NO_SEQUENCE
+        headers = [self._headers(value) for value in values]
         while True:
-            answer = await produce(self._talk, self.place, identity, sequence, values, self._acks)
+            answer = await produce(
+                self._talk, self.place, identity, sequence, values, self._acks, headers
+            )
             if not answer.error:
                 break
             if answer.error in NEVER:

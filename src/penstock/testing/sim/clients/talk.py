@@ -115,9 +115,7 @@ class Talk:
 
     async def coordinate(self, kind: int, key: str, request: Message) -> Any:
         """Ask a group's or a transactional id's coordinator; PeerLost if there is no answer."""
-        address = self._coordinators.get((kind, key))
-        if address is None:
-            address = await self._find(kind, key)
+        address = await self.coordinator_of(kind, key)
         try:
             return await self.ask(address, request)
         except PeerLost:
@@ -126,6 +124,11 @@ class Talk:
 
     def doubt_coordinator(self, kind: int, key: str) -> None:
         self._coordinators.pop((kind, key), None)
+
+    async def coordinator_of(self, kind: int, key: str) -> Address:
+        """Who coordinates, as far as this client has heard; PeerLost if nobody would tell."""
+        address = self._coordinators.get((kind, key))
+        return address or await self._find(kind, key)
 
     async def _find(self, kind: int, key: str) -> Address:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])

@@ -11,7 +11,13 @@ from penstock.protocol.generated.end_txn import EndTxnRequest
 from penstock.protocol.generated.init_producer_id import InitProducerIdRequest
 from penstock.testing.history.operations import End, Init, Place, Send
 from penstock.testing.history.recorder import Recorder
-from penstock.testing.sim.clients.producer import ALL, Identity, produce
+from penstock.testing.sim.clients.producer import (
+    ALL,
+    HeadersOf,
+    Identity,
+    no_headers,
+    produce,
+)
 from penstock.testing.sim.clients.talk import LOST, TRANSACTION, Talk
 from penstock.testing.sim.clients.violation import Violation
 from penstock.testing.sim.loop import SimulatedLoop
@@ -31,7 +37,13 @@ class TransactionalProducer:
     """One life of a transactional id. The next life fences it."""
 
     def __init__(
-        self, talk: Talk, transactional_id: str, places: Sequence[Place], recorder: Recorder
+        self,
+        talk: Talk,
+        transactional_id: str,
+        places: Sequence[Place],
+        recorder: Recorder,
+        *,
+        headers: HeadersOf = no_headers,
     ) -> None:
         self.stopping = False
         self.committed = 0
@@ -39,6 +51,7 @@ class TransactionalProducer:
         self._id = transactional_id
         self._places = places
         self._recorder = recorder
+        self._headers = headers
         self._identity = Identity(transactional_id=transactional_id)
         self._sequences: dict[Place, int] = {}
         self._count = 0
@@ -79,9 +92,12 @@ class TransactionalProducer:
             Send(topic=place.topic, partition=place.partition, value=value, transaction=label)
         )
         sequence = self._sequences.get(place, 0)
+        headers = [self._headers(value)]
         certain = True
         while True:
-            answer = await produce(self._talk, place, self._identity, sequence, [value], ALL)
+            answer = await produce(
+                self._talk, place, self._identity, sequence, [value], ALL, headers
+            )
             if not answer.error:
                 self._sequences[place] = sequence + 1
                 self._recorder.ok(send, offset=answer.base_offset)

@@ -1,0 +1,74 @@
+"""Which members of a streams group run which tasks, and what a coordinator may not do with them.
+
+- A task is not given to a member while another one has it: one that has not given it up, and that
+  a coordinator who can know of both still takes for a member. A coordinator that has been replaced
+  and does not know it yet may say to a member that all is well, when others have its tasks; Kafka
+  promises no more. So an answer counts only if whoever gave it knew of no older epoch.
+- A member's epoch does not fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from penstock.testing.sim.clients.violation import Violation
+
+Task = tuple[str, int]
+"""A subtopology, and the partition that it works on."""
+
+
+class Given(NamedTuple):
+    """A member was told to run a task."""
+
+    member: str
+    got: float
+    """When the answer came."""
+    coordinator_epoch: int
+    """In which its coordinator believed by then."""
+
+
+class Hold:
+    """A task in the hands of a member, as far as the member knows."""
+
+    def __init__(self, given: Given) -> None:
+        self.given = given
+        self.rivals: list[Given] = []
+        """Who else got it since. That is wrong if the member still is one."""
+
+
+class TaskLedger:
+    """Of one group."""
+
+    def __init__(self) -> None:
+        self._holds: dict[str, dict[Task, Hold]] = {}
+        self._epochs: dict[str, int] = {}
+
+    def give(self, member: str, tasks: Iterable[Task], sent: float, given: Given) -> None:
+        """A member was told to run these tasks, and no others; it had asked at `sent`."""
+        own = self._holds.get(member, {})
+        self._holds[member] = {task: own.get(task) or Hold(given) for task in tasks}
+        for other, holds in self._holds.items():
+            for task in self._holds[member].keys() & holds.keys() - own.keys():
+                # Else the answer may be older than what the other one was told.
+                if other != member and holds[task].given.got <= sent:
+                    holds[task].rivals.append(given)
+
+    def lives(self, member: str, epoch: int, sent: float, coordinator_epoch: int) -> None:
+        """A member was one still when it said, at `sent`, that it has what it has."""
+        before = self._epochs.get(member, 0)
+        if epoch < before:
+            raise Violation(f"{member} was at epoch {before}, and is told {epoch}")
+        self._epochs[member] = epoch
+        for task, hold in self._holds.get(member, {}).items():
+            for rival in hold.rivals:
+                if rival.got < sent and 0 <= rival.coordinator_epoch <= coordinator_epoch:
+                    raise Violation(f"{member} has task {task}, and {rival} got it as well")
+
+    def lost(self, member: str) -> None:
+        """The member has nothing any more: it was fenced, or died, or left."""
+        self._holds.pop(member, None)
+
+    def running(self) -> list[Task]:
+        """All tasks that members have, as often as they have them."""
+        return sorted(task for holds in self._holds.values() for task in holds)
