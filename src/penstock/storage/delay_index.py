@@ -159,6 +159,11 @@ class DelayIndex:
         undecided = (row.place for rows in self.undecided.values() for row in rows)
         return min(self.waiting.lowest_place, held, min(undecided, default=NEVER))
 
+    def hold(self, start: int, end: int) -> None:
+        """Keep all from `start` on until what was said below `end` is committed: moves among it,
+        perhaps, of which nobody knows any more where from."""
+        self._held, self._held_until = start, end
+
     def drop_below(self, start: int) -> None:
         """The log begins at `start` now: what lay below is deleted."""
         self.waiting.drop_below(start)

@@ -188,6 +188,7 @@ def reload_delays(log: Log, *, snapshot_max: int | None = None) -> None:
         log.context.disk.remove(_path(log, offset))
         offsets.remove(offset)
     index, offset = _load_newest(log, offsets)
+    index.hold(log.start, offset)
     _read_on(log, index, max(offset, log.start))
     index.drop_below(log.start)
     index.snapshots = _offsets(log)

@@ -12,12 +12,13 @@ from penstock.model.errors import ErrorCode
 from penstock.platform.workers import InlineWorkers
 from penstock.records.builder import BatchBuilder
 from penstock.replica import delay_parking
-from penstock.replica.delay_delivery import cancel, deliver
+from penstock.replica.delay_delivery import cancel, deliver, move
 from penstock.replica.outcomes import Appended, Refused
 from penstock.replica.partition import Partition
 from penstock.storage.compaction import Compactor
 from penstock.storage.delay_index import DelayIndex
 from penstock.storage.delay_snapshots import encode, reload_delays
+from penstock.storage.retention import retain
 from penstock.storage.store import LogStore
 from tests.unit.replica.delay_scene import NODE, NOW, NoSyncs, Scene, batch
 
@@ -195,3 +196,25 @@ def test_a_log_whose_file_was_lost_has_one_again(
     reload_delays(again.log)
     assert again.waiting == waiting
     again.log.close()
+
+
+def test_a_restart_does_not_forget_that_a_move_is_not_committed(
+    store: LogStore, tmp_path: Path
+) -> None:
+    """The old place is all that there is, if another leader does not have the new one."""
+    scene = Scene(store, retention_ms=1_000)
+    scene.send((b"long", 10_000))
+    scene.log.roll(NOW)
+    committed = scene.log.end
+    move(scene.partition, scene.read(scene.waiting), NOW)
+    store.close()
+    again = LogStore([str(tmp_path / "data")], node_id=1, cluster_id="cluster")
+    again.open()
+    log = again.get("t", 0)
+    assert log is not None
+    log.config = scene.log.config
+    log.high_watermark = committed
+    assert retain(log, NOW + 5_000) == 0
+    log.high_watermark = log.end
+    assert retain(log, NOW + 5_000) == 1
+    again.close()
