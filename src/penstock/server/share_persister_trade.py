@@ -38,6 +38,10 @@ LINES = 4
 KEYS_PER_REQUEST = 200
 """Each may be an append: the coordinator that is asked serves nobody else meanwhile."""
 
+BATCHES_PER_REQUEST = 20_000
+"""State batches after which no further write is put into a request: some more would make a frame
+that no broker takes. One key alone never has more."""
+
 
 class Initialize(NamedTuple):
     state_epoch: int
@@ -232,12 +236,17 @@ class ShareTrade:
         """What is asked in the first one's way about its group, each key once."""
         taken: dict[ShareKey, Inquiry] = {}
         topics: dict[bytes, list[Any]] = {}
+        batches = 0
         for inquiry in items:
             key = inquiry.key
             if len(taken) == KEYS_PER_REQUEST:
                 break
             if inquiry.address != items[0].address or key in taken:
                 continue
+            if isinstance(inquiry.question, Write):
+                batches += len(inquiry.question.said.batches)
+                if taken and batches > BATCHES_PER_REQUEST:
+                    break
             taken[key] = inquiry
             topics.setdefault(key.topic_id, []).append(inquiry.question.item(key.partition))
         first = items[0]

@@ -17,6 +17,7 @@ from penstock.protocol.generated import read_share_group_state as reading
 from penstock.protocol.generated import read_share_group_state_summary as summarizing
 from penstock.protocol.generated import write_share_group_state as writing
 from penstock.server import share_persister_trade
+from penstock.server.dispatch import FRAME_BYTES_MAX
 from penstock.server.share_persister_trade import (
     Delete,
     Initialize,
@@ -27,6 +28,7 @@ from penstock.server.share_persister_trade import (
     Summarize,
     Write,
 )
+from tests.unit.server.asking import question
 
 ORDERS, BILLS = b"o" * 16, b"b" * 16
 BATCH = StateBatch(3, 5, State.AVAILABLE, 2, Millis(77))
@@ -87,6 +89,19 @@ async def test_a_request_has_a_bound(scene: Scene, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(share_persister_trade, "KEYS_PER_REQUEST", 2)
     items = [scene.inquiry(Delete(), partition=at) for at in range(5)]
     assert scene.trade.compose(items)[1] == items[:2]
+
+
+async def test_many_writes_go_in_frames_that_a_broker_takes(scene: Scene) -> None:
+    apart = [
+        StateBatch(at, at, State.AVAILABLE, 1 + at % 2, Millis(1 << 40)) for at in range(4_000)
+    ]
+    write = Write(Writing(4, 9, 2, 1, apart))
+    items = [scene.inquiry(write, partition=at) for at in range(200)]
+    request, taken = scene.trade.compose(items)
+    assert 1 < len(taken) < 200
+    assert len(question(request, 1)) < FRAME_BYTES_MAX
+    huge = Write(Writing(4, 9, 2, 1, apart * 6))
+    assert len(scene.trade.compose([scene.inquiry(huge), *items])[1]) == 1, "never none at all"
 
 
 async def test_a_write_carries_all_that_was_said(scene: Scene) -> None:
