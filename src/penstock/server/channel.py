@@ -138,13 +138,17 @@ class ControllerChannel:
         return response
 
     async def _while_led(self, leader: int, asking: Any) -> Any:
-        """An answer, unless another controller takes over first: then this one may never come."""
-        task = asyncio.ensure_future(asking)
+        """An answer, unless another controller takes over first: then this one may never come.
+
+        The same node in a new epoch counts as another: it may have started again since.
+        """
+        raft, task = self._local.raft, asyncio.ensure_future(asking)
+        epoch = raft.epoch
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=WATCH_SECONDS)
-                if self._local.raft.leader != leader and not task.done():
-                    raise NotLeader(f"node {leader} leads no longer")
+                if (raft.leader, raft.epoch) != (leader, epoch) and not task.done():
+                    raise NotLeader(f"node {leader} leads no longer, or in another epoch")
             return task.result()
         finally:
             task.cancel()

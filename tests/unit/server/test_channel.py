@@ -47,7 +47,7 @@ class World:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.active = False
-        self.raft = SimpleNamespace(leader=NO_NODE, node_id=1)
+        self.raft = SimpleNamespace(leader=NO_NODE, node_id=1, epoch=1)
         self.answers: dict[int, Answer] = {}
         self.asked: list[tuple[int, str, Message]] = []
         self.handled: list[tuple[int, Any, int]] = []
@@ -197,6 +197,24 @@ def test_a_controller_that_hangs_is_left_when_another_takes_over() -> None:
 
         def elect() -> None:
             world.raft.leader = 3
+
+        world.loop.call_later(4, elect)
+        assert await beat(world) is DONE
+        assert world.loop.time() < 4.5
+
+    in_a_world(story)
+
+
+def test_a_controller_that_started_again_and_leads_again_is_asked_again() -> None:
+    """What its former self was asked is gone with it, and nobody may have said so."""
+
+    async def story(world: World) -> None:
+        world.raft.leader = 2
+        world.answers = {2: never}
+
+        def elect() -> None:
+            world.raft.epoch += 1
+            world.answers = {2: done}
 
         world.loop.call_later(4, elect)
         assert await beat(world) is DONE
