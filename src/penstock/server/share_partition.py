@@ -254,6 +254,8 @@ class SharePartition:
         out = Outcome()
         self.delivery.on_buried(letter.first, letter.last, buried, self._moment(), out)
         self._settle(out)
+        if self.retiring and not buried:
+            self.verify()  # the group may be gone, and its letters would be tried for ever
 
     # -- time ---------------------------------------------------------------------------------
 

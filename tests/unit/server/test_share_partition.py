@@ -17,6 +17,7 @@ from penstock.coordination.delivery.effects import (
     StateBatch,
 )
 from penstock.coordination.delivery.settings import DeliverySettings
+from penstock.coordination.share.state import Summary
 from penstock.model.errors import ErrorCode
 from penstock.platform.chance import SystemChance
 from penstock.platform.clock import SystemClock
@@ -40,6 +41,7 @@ class Coordinator:
         self.gate = asyncio.Event()
         self.gate.set()
         self.letters: list[DeadLetter] = []
+        self.state_epoch = 5
         self.graves: list[bool] = []
 
     async def read(self, key: ShareKey, leader_epoch: int) -> Held | ErrorCode:
@@ -60,6 +62,10 @@ class Coordinator:
         self.writes.append((start, tuple(batches)))
         await self.gate.wait()
         return self.errors.pop(0) if self.errors else ErrorCode.NONE
+
+    async def summary(self, key: ShareKey) -> Summary:
+        assert key == KEY
+        return Summary(self.state_epoch, 3, 0, 0)
 
     async def bury(self, group_id: str, source: object, letter: DeadLetter) -> bool:
         assert (group_id, source) == ("g", source)
@@ -286,6 +292,20 @@ async def test_a_group_is_forgotten_when_its_last_letter_is_written() -> None:
     await answers.wait()
     await until(lambda: it.ended == [it.driver])
     assert len(it.coordinator.letters) == 1
+
+
+async def test_letters_of_a_group_that_was_deleted_do_not_wait_for_ever() -> None:
+    it = await scene(buries=True)
+    it.take(0, 0)
+    it.coordinator.graves = [False, False, False]
+    await it.say(0, 0, REJECT).wait()
+    await until(lambda: len(it.coordinator.letters) == 1)
+    it.coordinator.state_epoch = 0  # there is no such state
+    await asyncio.sleep(0.01)
+    assert it.ended == [], "as long as there are members, it is for them to find out"
+    it.driver.retire()
+    await until(lambda: it.ended == [it.driver])
+    assert len(it.coordinator.letters) == 2
 
 
 async def test_our_own_fault_ends_one_driver_and_not_the_node() -> None:
