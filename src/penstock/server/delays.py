@@ -156,11 +156,14 @@ class Delays:
         if delays is None or delays.earliest > now:
             return None
         due = takewhile(lambda row: row.due <= now, delays.waiting.rows_from(-1))
-        size_max = min(SLICE_BYTES_MAX, partition.log.config.message_max_bytes)
+        source, cuts = partition.log, partition.log.truncations
+        size_max = min(SLICE_BYTES_MAX, source.config.message_max_bytes)
         try:
-            parked = await self.read(partition.log, list(islice(due, self._slice)), size_max)
+            parked = await self.read(source, list(islice(due, self._slice)), size_max)
         except (OSError, CorruptSegment) as problem:
             return f"they cannot be read: {problem}"
+        if source.truncations != cuts:
+            return ""  # another led meanwhile, whose records may have the same times and names
         result = deliver(partition, parked, self._broker.clock.now())
         if isinstance(result, Refused):
             return result.message or result.error.name
@@ -205,7 +208,10 @@ class Delays:
         at = moved = 0
         while at < len(rows) and partition.leading and partition.log is source:
             size_max = min(SLICE_BYTES_MAX, source.config.message_max_bytes)
+            cuts = source.truncations
             parked = await self.read(source, rows[at : at + SLICE_FIRST], size_max)
+            if source.truncations != cuts:
+                return  # another led meanwhile: what was read may be nowhere any more
             moved += sum(len(each.body or b"") for each in parked)
             at += len(parked)
             if moved * len(rows) > freed * at // 2:
