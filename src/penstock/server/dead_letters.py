@@ -93,13 +93,15 @@ class DeadLetters:
         broker = self._broker
         rules = Rules.of(group_id, broker.image, broker.config)
         ruled = ruling(rules, source.topic, broker.image)
+        if ruled.course is Course.CREATE:
+            if not await self._create(group_id, rules.topic):
+                return False
+            ruled = ruling(rules, source.topic, broker.image)  # others may have been faster
         if ruled.course is Course.ARCHIVE:
             self._complain(group_id, f"no dead letters from {source}: {ruled.why}")
             return True
         if ruled.course is Course.WAIT:
             self._complain(group_id, f"dead letters from {source} wait: {ruled.why}")
-            return False
-        if ruled.course is Course.CREATE and not await self._create(group_id, rules.topic):
             return False
         origin = Origin(group_id, source.topic, source.index)
         offset = letter.first

@@ -133,6 +133,22 @@ async def test_a_topic_is_created_if_brokers_may(scene: Scene) -> None:
     assert configs["errors.deadletterqueue.group.enable"] == "true"
 
 
+async def test_a_topic_that_somebody_else_made_meanwhile_has_to_take_letters(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await configure(scene.asker, KINDS[BROKER], "", **{CREATE: "true"})
+    letters = scene.node.broker.coordinators.dead_letters
+    create = letters._create
+
+    async def late(*args: Any) -> bool:
+        await scene.asker.create(LETTERS)
+        return await create(*args)
+
+    monkeypatch.setattr(letters, "_create", late)
+    assert not await scene.bury(0, 0)
+    assert scene.letters() == []
+
+
 async def test_letters_wait_for_a_topic_and_the_log_says_what_to_do_once(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
