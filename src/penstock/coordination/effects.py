@@ -30,6 +30,14 @@ class Moment(NamedTuple):
     mono: Millis
     """Only grows: for timeouts."""
 
+    def is_soon_after(self, wall: int, span_ms: int) -> bool:
+        """Whether less than `span_ms` has passed since something that was written down.
+
+        A time that is yet to come was read from another clock, or from this one before it was set
+        back: whoever waited for it would wait for as long as the clocks are apart.
+        """
+        return 0 <= self.wall - wall < span_ms
+
 
 class ShardRecord(Protocol):
     """A record for the shard's partition; without a value it is a tombstone."""

@@ -103,6 +103,16 @@ def test_targets_come_no_faster_than_the_group_allows() -> None:
     assert stage.group.target_epoch == 3
 
 
+def test_a_coordinator_whose_clock_is_behind_does_not_wait_for_it() -> None:
+    stage = Stage({"group.consumer.assignment.interval.ms": "1000"})
+    stage.topic("t", 4)
+    stage.join("a", "t")
+    stage.mono -= 60_000
+    stage.restart()
+    stage.join("b", "t")
+    assert (stage.group.epoch, stage.group.target_epoch) == (3, 3)
+
+
 def test_a_group_may_have_its_own_pace() -> None:
     stage = Stage({"group.consumer.min.heartbeat.interval.ms": "1000"})
     stage.topic("t", 4)

@@ -66,7 +66,8 @@ def next_target(
 def _is_due(shard: GroupShard, group: ConsumerGroup, at: Moment) -> bool:
     if group.target_at == 0:
         return True
-    return at.wall >= group.target_at + shard.consumers.pace(group.group_id).assignment_ms
+    pace = shard.consumers.pace(group.group_id)
+    return not at.is_soon_after(group.target_at, pace.assignment_ms)
 
 
 def _wishes(

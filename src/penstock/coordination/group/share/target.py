@@ -54,4 +54,4 @@ def _is_due(shard: GroupShard, group: ShareGroup, at: Moment) -> bool:
     if group.target_at == 0 or not any(group.target.values()):
         return True
     pace = shard.shares.pace(group.group_id, shard.consumers.image)
-    return at.wall >= group.target_at + pace.assignment_ms
+    return not at.is_soon_after(group.target_at, pace.assignment_ms)

@@ -69,7 +69,7 @@ def next_target(
     if group.target_epoch >= epoch:
         return Goal(group.target_epoch, known)
     pace = shard.streams.pace(group.group_id)
-    if group.target_at and at.wall < group.target_at + pace.assignment_ms:
+    if group.target_at and at.is_soon_after(group.target_at, pace.assignment_ms):
         what = "Tasks were assigned a moment ago, and will be again in another."
         statuses.append(status(StatusCode.ASSIGNMENT_DELAYED, what))
         return Goal(group.target_epoch, known)

@@ -185,6 +185,16 @@ def test_targets_come_no_faster_than_allowed(stage: ShareStage) -> None:
     assert slow.say("b", 3).assignment.topic_partitions
 
 
+def test_a_coordinator_whose_clock_is_behind_does_not_wait_for_it() -> None:
+    slow = ShareStage({"group.share.assignment.interval.ms": "1000"})
+    slow.topic("t", 2)
+    slow.say("a", 0, "t")
+    slow.say("a", 2)
+    slow.mono -= 60_000
+    slow.restart()
+    assert slow.say("b", 0, "t").assignment.topic_partitions
+
+
 def test_a_record_that_the_log_refuses_changes_nothing(stage: ShareStage) -> None:
     stage.say("a", 0, "t")
     stage.refusing = ErrorCode.NOT_ENOUGH_REPLICAS

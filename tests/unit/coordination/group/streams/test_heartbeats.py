@@ -210,6 +210,16 @@ def test_targets_come_at_intervals() -> None:
     assert stage.group.state_name == "Reconciling"
 
 
+def test_a_coordinator_whose_clock_is_behind_does_not_wait_for_it() -> None:
+    stage = opened(4, group_streams_assignment_interval_ms="10000")
+    stage.mono += 60_000
+    stage.enter("a", stateless("lines"))
+    stage.mono -= 60_000
+    stage.restart()
+    assert codes(stage.enter("b", stateless("lines"))) == []
+    assert stage.group.state_name == "Reconciling"
+
+
 def test_another_number_of_standbys_assigns_anew() -> None:
     stage = opened(2)
     stage.topic("lines-changelog", 2)
