@@ -203,7 +203,7 @@ class Desk:
             self._give_up(job, FAILED, failure.told)
             return
         wait = backoff.wait(tried, chance)
-        if wait > self.rules.hold_max:
+        if backoff.wait(tried) > self.rules.hold_max:  # without jitter, as retry topics are made
             self._send(Park(job, wait))
         else:
             self._rest(job, now + wait)

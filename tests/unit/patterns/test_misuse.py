@@ -160,3 +160,13 @@ def test_a_record_whose_partition_went_while_others_were_read_is_not_begun_with(
     engine = client.engine = Engine(Settings(CLIENT, ["orders"]), lambda job: None)
     engine._consumer = cast(Any, client)
     assert [each.offset() for each in engine._poll()] == [9]
+
+
+def test_jitter_does_not_send_a_short_wait_to_the_topic_of_a_long_one() -> None:
+    rules = Rules(backoff=Backoff.of(10, 60, jitter=0.5), hold_max=10, keep_order=False)
+    desk = Stage(rules, [[None]])
+    desk.assign()
+    desk.fetch()
+    desk.desk.finish(desk.running[0], Failed("no"), 0.0, chance=1.0)
+    assert desk.desk.errands() == []
+    assert desk.desk.next_due() == 15
