@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ from penstock.server.internal_topics import CONTROLLER_SECONDS_MAX
 from penstock.server.topic_configs import log_config_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from penstock.coordination.delivery.effects import DeadLetter
     from penstock.metadata.image import MetadataImage
     from penstock.replica.partition import Partition
@@ -34,8 +37,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.server")
 
-AT_ONCE_MAX = 4
+AT_ONCE_MAX = 32
 """Letters whose records are read and held at a time."""
+
+AT_ONCE_PER_TOPIC = 4
+"""Of these, for one topic: one that does not answer for long holds up no letters for others."""
 
 READ_BYTES = 1024 * 1024
 """Of the source's log, before letters are sent; the first batch always comes whole."""
@@ -60,6 +66,17 @@ _HINTS = {
 """What can be done about errors that do not pass by themselves."""
 
 
+class _Turns:
+    """Of letters for one topic."""
+
+    __slots__ = ("slots", "wanted")
+
+    def __init__(self) -> None:
+        self.slots = asyncio.Semaphore(AT_ONCE_PER_TOPIC)
+        self.wanted = 0
+        """By those who have one and those who wait."""
+
+
 class DeadLetters:
     """Copies records, with what went wrong in their headers, wherever the topic is led."""
 
@@ -67,19 +84,34 @@ class DeadLetters:
         self._broker = broker
         self._post = LetterPost(broker)
         self._slots = asyncio.Semaphore(AT_ONCE_MAX)
+        self._turns: dict[str, _Turns] = {}
         self._complaints: dict[tuple[str, str], int] = {}
 
     async def bury(self, group_id: str, source: Partition, letter: DeadLetter) -> bool:
         """Whether nothing is left to be written of the letter: all its records are in the topic,
         committed, or are to be archived without (see `dead_letter_rules`). Some may be there twice
         if not: the caller tries again, later each time."""
-        async with self._slots:
-            try:
+        try:
+            rules = Rules.of(group_id, self._broker.image, self._broker.config)
+            async with self._turn(rules.topic):
                 return await self._bury(group_id, source, letter)
-            except Exception:
-                # Our own fault: the records stay as they are, and the caller goes on.
-                log.exception("group %s: dead letters from %s were not written", group_id, source)
-                return False
+        except Exception:
+            # Our own fault: the records stay as they are, and the caller goes on.
+            log.exception("group %s: dead letters from %s were not written", group_id, source)
+            return False
+
+    @asynccontextmanager
+    async def _turn(self, topic: str) -> AsyncIterator[None]:
+        """Wait until there is room for another letter to a topic."""
+        turns = self._turns.setdefault(topic, _Turns())
+        turns.wanted += 1
+        try:
+            async with turns.slots, self._slots:
+                yield
+        finally:
+            turns.wanted -= 1
+            if not turns.wanted:
+                del self._turns[topic]
 
     def on_image(self, image: MetadataImage) -> None:
         """Brokers may be gone."""

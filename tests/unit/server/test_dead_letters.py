@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -147,6 +148,35 @@ async def test_a_topic_that_somebody_else_made_meanwhile_has_to_take_letters(
     monkeypatch.setattr(letters, "_create", late)
     assert not await scene.bury(0, 0)
     assert scene.letters() == []
+
+
+async def test_a_topic_that_does_not_answer_holds_up_no_letters_for_others(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.asker.create(LETTERS, 1, ENABLED)
+    await configure(scene.asker, KINDS[GROUP], "others", **{NAME: "dlq.hangs"})
+    await scene.asker.create("dlq.hangs", 1, ENABLED)
+    letters = scene.node.broker.coordinators.dead_letters
+    send = letters._post.send
+
+    async def hang(topic: str, index: int, data: bytes) -> ErrorCode:
+        if topic == "dlq.hangs":
+            await asyncio.Event().wait()
+        return await send(topic, index, data)
+
+    monkeypatch.setattr(letters._post, "send", hang)
+    letter = DeadLetter(0, 0, 5, Reason.REJECTED)
+    waiting = [
+        asyncio.create_task(letters.bury("others", scene.source, letter))
+        for _ in range(2 * dead_letters.AT_ONCE_MAX)
+    ]
+    await asyncio.sleep(0.05)
+    async with asyncio.timeout(5):
+        assert await scene.bury(0, 0)
+    for each in waiting:
+        each.cancel()
+    await asyncio.wait(waiting)
+    assert letters._turns == {}
 
 
 async def test_letters_wait_for_a_topic_and_the_log_says_what_to_do_once(
