@@ -130,10 +130,10 @@ class DeadLetters:
                 return False
             ruled = ruling(rules, source.topic, broker.image)  # others may have been faster
         if ruled.course is Course.ARCHIVE:
-            self._complain(group_id, f"no dead letters from {source}: {ruled.why}")
+            self._complain(group_id, f"no dead letters from {source}: {ruled.why}", ruled.why)
             return True
         if ruled.course is Course.WAIT:
-            self._complain(group_id, f"dead letters from {source} wait: {ruled.why}")
+            self._complain(group_id, f"dead letters from {source} wait: {ruled.why}", ruled.why)
             return False
         origin = Origin(group_id, source.topic, source.index)
         offset = letter.first
@@ -222,10 +222,11 @@ class DeadLetters:
         await broker.settled()
         return name in broker.image.topics.by_name
 
-    def _complain(self, group_id: str, what: str) -> None:
-        """Say it, unless it was said a moment ago: a group may have very many dead letters."""
+    def _complain(self, group_id: str, what: str, why: str = "") -> None:
+        """Say it, unless it, or the same reason, was said a moment ago: a group may have very many
+        dead letters, from very many partitions."""
         now = self._broker.clock.monotonic()
-        key = group_id, what
+        key = group_id, why or what
         if now - self._complaints.get(key, -COMPLAINT_MS) < COMPLAINT_MS:
             return
         if len(self._complaints) >= COMPLAINTS_MAX:

@@ -183,8 +183,9 @@ async def test_letters_wait_for_a_topic_and_the_log_says_what_to_do_once(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "penstock.server"):
-        for _ in range(5):
-            assert not await scene.bury(0, 1)
+        await scene.asker.create("bills")
+        for name in (SOURCE, "bills") * 3:
+            assert not await scene.bury(0, 1, scene.node.broker.hosted[name, 0])
         said = [it.getMessage() for it in caplog.records if "dead letters" in it.getMessage()]
         assert len(said) == 1
         assert "create it with errors.deadletterqueue.group.enable=true" in said[0]
