@@ -89,6 +89,8 @@ class Socket:
 class Connection:
     """The end of the way in."""
 
+    missing_bytes = 0
+
     def __init__(self) -> None:
         self.made = False
 
