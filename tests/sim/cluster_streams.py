@@ -13,13 +13,15 @@ from penstock.testing.sim.node import Machine
 GROUP = "words"
 MEMBERS = 3
 SECONDS_MAX = 40.0
+PATIENCE_SECONDS = 2.99
+"""Sessions of members, and the time that they have to let tasks go, are a little longer."""
 
 
 class Streaming:
     """Groups differ: some keep a second copy of each state."""
 
     def __init__(self, cluster: Cluster, source: str, partitions: int, seed: int) -> None:
-        self.ledger = TaskLedger()
+        self.ledger = TaskLedger(PATIENCE_SECONDS)
         self._cluster = cluster
         self._source = source
         self._partitions = partitions

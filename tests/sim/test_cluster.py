@@ -21,8 +21,8 @@ PLANTED_SEEDS_MAX = 60
 
 TRANSCRIPT = """
 import sys
-from tests.sim.cluster_story import live
-live(int(sys.argv[1]), print)
+from tests.sim.cluster_story import GUESTS, live
+live(int(sys.argv[1]), print, GUESTS)
 """
 
 

@@ -9,14 +9,17 @@ from penstock.testing.sim.clients.violation import Violation
 
 ONE: Task = ("0", 0)
 TWO: Task = ("0", 1)
+PATIENCE = 3.0
 
 
 def give(ledger: TaskLedger, member: str, at: float, *tasks: Task, epoch: int = 1) -> None:
+    """A member is told what to run; it has asked a moment ago."""
+    ledger.hear(member, at - 0.1, epoch)
     ledger.give(member, tasks, at - 0.1, Given(member, at, epoch))
 
 
 def test_a_task_that_was_given_up_may_go_to_another() -> None:
-    ledger = TaskLedger()
+    ledger = TaskLedger(PATIENCE)
     give(ledger, "a", 1.0, ONE, TWO)
     give(ledger, "a", 2.0, TWO)
     give(ledger, "b", 3.0, ONE)
@@ -24,25 +27,32 @@ def test_a_task_that_was_given_up_may_go_to_another() -> None:
     assert ledger.running() == [ONE, TWO]
 
 
-def test_a_task_that_a_living_member_has_may_not() -> None:
-    ledger = TaskLedger()
+def test_a_task_of_a_member_that_was_heard_of_a_moment_ago_may_not() -> None:
+    ledger = TaskLedger(PATIENCE)
     give(ledger, "a", 1.0, ONE)
-    give(ledger, "b", 2.0, ONE)
+    with pytest.raises(Violation, match=r"got task .* of a, who was heard of 1.100 s ago"):
+        give(ledger, "b", 2.0, ONE)
+
+
+def test_a_task_of_one_that_still_is_a_member_may_not() -> None:
+    ledger = TaskLedger(PATIENCE)
+    give(ledger, "a", 1.0, ONE)
+    give(ledger, "b", 5.0, ONE)
     with pytest.raises(Violation, match=r"a has task .* got it as well"):
-        ledger.lives("a", 2, 3.0, 1)
+        ledger.lives("a", 2, 6.0, 1)
 
 
 def test_a_task_of_a_member_that_was_fenced_may() -> None:
-    ledger = TaskLedger()
+    ledger = TaskLedger(PATIENCE)
     give(ledger, "a", 1.0, ONE)
-    give(ledger, "b", 2.0, ONE)
+    give(ledger, "b", 5.0, ONE)
     ledger.lost("a")
-    ledger.lives("b", 2, 3.0, 1)
+    ledger.lives("b", 2, 6.0, 1)
     assert ledger.running() == [ONE]
 
 
 def test_a_coordinator_that_was_replaced_proves_nothing() -> None:
-    ledger = TaskLedger()
+    ledger = TaskLedger(PATIENCE)
     give(ledger, "a", 1.0, ONE, epoch=1)
     give(ledger, "b", 2.0, ONE, epoch=2)
     ledger.lives("a", 2, 3.0, 1)
@@ -51,7 +61,7 @@ def test_a_coordinator_that_was_replaced_proves_nothing() -> None:
 
 
 def test_an_answer_that_may_be_older_than_the_others_proves_nothing() -> None:
-    ledger = TaskLedger()
+    ledger = TaskLedger(PATIENCE)
     give(ledger, "a", 1.0, ONE)
     ledger.give("b", [ONE], 0.5, Given("b", 2.0, 1))
     ledger.lives("a", 2, 3.0, 1)
@@ -59,7 +69,7 @@ def test_an_answer_that_may_be_older_than_the_others_proves_nothing() -> None:
 
 
 def test_epochs_do_not_fall() -> None:
-    ledger = TaskLedger()
+    ledger = TaskLedger(PATIENCE)
     ledger.lives("a", 2, 1.0, 1)
     ledger.lives("a", 2, 2.0, 1)
     with pytest.raises(Violation, match="was at epoch 2, and is told 1"):

@@ -27,8 +27,10 @@ from penstock.testing.sim.clients.violation import Violation
 
 REBALANCE_MS = 3_000
 DEAD_SECONDS = (0.5, 6.0)
-STOP_MS = (0, 300)
+STOP_MS = (0, 1200)
 """How long it takes to let tasks go."""
+DEAF = 0.2
+"""How often an answer gets lost that was given, in troubled times."""
 JOINING, LEAVING = 0, -1
 
 FENCED = (
@@ -75,8 +77,8 @@ def word_count(source: str) -> Topology:
 class StreamsThread:
     """Reports, lets tasks go when it is told to, and takes those that it is given.
 
-    In troubled times it sometimes dies, or leaves, and comes back as another member; when it is
-    `calm` it stays.
+    In troubled times it sometimes dies, or leaves, and comes back as another member, and answers to
+    it get lost more often than others; when it is `calm` it stays.
     """
 
     def __init__(
@@ -157,6 +159,8 @@ class StreamsThread:
         request, sent = self._request(self._epoch), self._now
         coordinator_epoch = self._epoch_at(address)
         answer = await self._talk.ask(address, request)
+        if not self.calm and self._talk.dice.random() < DEAF:
+            raise PeerLost("it was given up a moment before")
         error = ErrorCode(answer.error_code)
         if not error:
             await self._take(answer, request, sent, address, coordinator_epoch)
@@ -194,6 +198,7 @@ class StreamsThread:
         member, dice = self._member_id, self._talk.dice
         if request.member_epoch != JOINING:
             self._ledger.lives(member, answer.member_epoch, sent, coordinator_epoch)
+        self._ledger.hear(member, sent, coordinator_epoch)
         self.reports += 1
         self._epoch = answer.member_epoch
         self._says_all = dice.random() < 0.1

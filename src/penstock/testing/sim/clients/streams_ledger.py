@@ -1,9 +1,9 @@
 """Which members of a streams group run which tasks, and what a coordinator may not do with them.
 
 - A task is not given to a member while another one has it: one that has not given it up, and that
-  a coordinator who can know of both still takes for a member. A coordinator that has been replaced
-  and does not know it yet may say to a member that all is well, when others have its tasks; Kafka
-  promises no more. So an answer counts only if whoever gave it knew of no older epoch.
+  was heard of a moment ago, or is later still taken for a member. A coordinator that has been
+  replaced and does not know it yet may say to a member that all is well, when others have its
+  tasks; Kafka promises no more. So an answer counts only if who gave it knew of no older epoch.
 - A member's epoch does not fall.
 """
 
@@ -40,9 +40,18 @@ class Hold:
 class TaskLedger:
     """Of one group."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_seconds: float) -> None:
+        """A coordinator gives nobody up who was heard of less than `patience_seconds` ago."""
+        self._patience = patience_seconds
         self._holds: dict[str, dict[Task, Hold]] = {}
         self._epochs: dict[str, int] = {}
+        self._heard: dict[str, tuple[float, int]] = {}
+        """When each member said what was heard last, and in which epoch of the coordinator."""
+
+    def hear(self, member: str, sent: float, coordinator_epoch: int) -> None:
+        """A member was told that it is one, when it had reported at `sent` to a coordinator that
+        believed in this epoch."""
+        self._heard[member] = sent, coordinator_epoch
 
     def give(self, member: str, tasks: Iterable[Task], sent: float, given: Given) -> None:
         """A member was told to run these tasks, and no others; it had asked at `sent`."""
@@ -52,7 +61,14 @@ class TaskLedger:
             for task in self._holds[member].keys() & holds.keys() - own.keys():
                 # Else the answer may be older than what the other one was told.
                 if other != member and holds[task].given.got <= sent:
+                    self._judge(other, task, given)
                     holds[task].rivals.append(given)
+
+    def _judge(self, owner: str, task: Task, given: Given) -> None:
+        heard, coordinator_epoch = self._heard[owner]
+        ago = given.got - heard
+        if ago < self._patience and 0 <= given.coordinator_epoch <= coordinator_epoch:
+            raise Violation(f"{given} got task {task} of {owner}, who was heard of {ago:.3f} s ago")
 
     def lives(self, member: str, epoch: int, sent: float, coordinator_epoch: int) -> None:
         """A member was one still when it said, at `sent`, that it has what it has."""
