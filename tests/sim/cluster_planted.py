@@ -234,7 +234,7 @@ PLANTED: list[Bug] = [
     Bug("laggards do not count, unheard by all", InSync, "end_of_all", _drops_laggards_alone),
     Bug("acks=all is answered before the commit", Partition, "await_commit", _answers_at_once),
     Bug("leaders do not see that logs parted", Partition, "divergence", _always(None)),
-    Bug("followers commit all they have", Partition, "take_marks", _commits_its_own_end),
+    Bug("followers commit all they have", Partition, "take_marks", _commits_its_own_end, (SHARES,)),
     Bug("a new leader knows no producers", Partition, "lead", _forgets_producers),
     Bug("sequences are not looked at", Producers, "check", _always(None)),
     Bug("readers see what is not committed", Partition, "read", _shows_everything),
