@@ -8,6 +8,7 @@ import queue
 import signal
 import threading
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ H = TypeVar("H")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class _Common(Generic[H]):
+class _Common(ABC, Generic[H]):
     """What both kinds share."""
 
     def __init__(
@@ -90,8 +91,9 @@ class _Common(Generic[H]):
         returns. From any thread, a handler or a signal handler. A stopped worker stays so."""
         self._engine.stop()
 
+    @abstractmethod
     def _launch(self, job: Job) -> None:
-        raise NotImplementedError
+        """Have the handler run, and tell the engine how it ended."""
 
     def _returned(self, job: Job, result: str) -> None:
         if result == Guard.BUSY:

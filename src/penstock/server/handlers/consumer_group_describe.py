@@ -1,31 +1,22 @@
 """ConsumerGroupDescribe, versions 0 and 1: groups whose coordinator assigns, and their members.
 
-Groups that hash to another node's shards are answered with NOT_COORDINATOR, each for itself.
-Version 1 adds which protocol a member speaks. It takes a right to describe each group, and one to
-describe all that its members read.
+Version 1 adds which protocol a member speaks.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordination.group.consumer.describing import describe
-from penstock.model.errors import ErrorCode
-from penstock.model.operations import Operation
-from penstock.model.resources import ResourceType
 from penstock.protocol.generated.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
+from penstock.server.group_descriptions import Kind, describe_groups
 from penstock.server.handlers.consumer_group_heartbeat import is_enabled
-from penstock.server.handlers.describe_groups import GROUP_OPERATIONS
-from penstock.server.rights import may_group, rights_bits
-from penstock.server.topic_rights import shows_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.protocol.generated.consumer_group_describe import ConsumerGroupDescribeRequest
     from penstock.server.broker import Broker
     from penstock.server.call import Call
@@ -33,70 +24,21 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, call: Call, request: ConsumerGroupDescribeRequest) -> Any:
     """Each group by itself, in the order of the request."""
-    group_ids = dict.fromkeys(request.group_ids)
-    if not is_enabled(broker):
-        failed = [_failed(it, ErrorCode.UNSUPPORTED_VERSION) for it in group_ids]
-        return _respond(broker, call, failed, request)
-    answers = [_describe(broker, call, group_id) for group_id in group_ids]
-    if any(asyncio.isfuture(it) for it in answers):
-        return _gather(broker, call, answers, request)
-    return _respond(broker, call, answers, request)
+    return describe_groups(broker, call, request, _KIND)
 
 
-def _describe(broker: Broker, call: Call, group_id: str) -> Any:
-    if not may_group(broker, call, Operation.DESCRIBE, group_id):
-        return _failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not group_id:
-        return _failed(group_id, ErrorCode.INVALID_GROUP_ID)
-    return broker.coordinators.groups.call(
-        group_id,
-        lambda shard, _at, out, ticket: out.reply(ticket, describe(shard, group_id)),
-        lambda error: _failed(group_id, error),
-    )
+def _topics(group: DescribedGroup) -> Iterator[str]:
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            for each in assignment.topic_partitions:
+                yield each.topic_name
 
 
-async def _gather(
-    broker: Broker, call: Call, answers: Sequence[Any], request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
-    done = [await it if asyncio.isfuture(it) else it for it in answers]
-    return _respond(broker, call, done, request)
-
-
-def _respond(
-    broker: Broker,
-    call: Call,
-    answers: Sequence[ConsumerGroupDescribeResponse],
-    request: ConsumerGroupDescribeRequest,
-) -> ConsumerGroupDescribeResponse:
-    groups = [group for answer in answers for group in answer.groups]
-    if broker.authorizer is not None:
-        groups = [_shown(broker, call, group) for group in groups]
-    if request.include_authorized_operations:
-        for group in groups:
-            if not group.error_code:
-                group.authorized_operations = rights_bits(
-                    broker, call, ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
-                )
-    return ConsumerGroupDescribeResponse(groups=groups)
-
-
-def _shown(broker: Broker, call: Call, group: DescribedGroup) -> DescribedGroup:
-    """The group, or nothing of it if its members read what the client must not know of."""
-    topics = {
-        each.topic_name
-        for member in group.members
-        for assignment in (member.assignment, member.target_assignment)
-        for each in assignment.topic_partitions
-    }
-    if all(shows_topic(broker, call, topic) for topic in topics):
-        return group
-    return DescribedGroup(
-        group_id=group.group_id,
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        error_message="The group reads topics that you may not describe.",
-    )
-
-
-def _failed(group_id: str, error: ErrorCode) -> ConsumerGroupDescribeResponse:
-    group = DescribedGroup(group_id=group_id, error_code=error)
-    return ConsumerGroupDescribeResponse(groups=[group])
+_KIND = Kind(
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    is_enabled,
+    describe,
+    _topics,
+    "The group reads topics that you may not describe.",
+)
