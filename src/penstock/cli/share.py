@@ -22,6 +22,14 @@ from penstock.cli.options import (
 )
 from penstock.cli.output import Shape, Table, answer
 from penstock.cli.places import wanted_of
+from penstock.cli.reset_options import (
+    ByDuration,
+    ShiftBy,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToTime,
+)
 
 share = new_app("List, describe and reset share groups.")
 
@@ -109,34 +117,16 @@ def reset(
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="Every partition that the group has begun.")
     ] = False,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the first record that is there.")
-    ] = False,
-    to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="To the end: only what comes from now on.")
-    ] = False,
+    to_earliest: ToEarliest = False,
+    to_latest: ToLatest = False,
     to_current: Annotated[
         bool,
         typer.Option("--to-current", help="To its start: what is done with ahead comes again."),
     ] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")
-    ] = None,
-    shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="N on, or back if it is negative.")
-    ] = None,
-    to_time: Annotated[
-        str | None,
-        typer.Option(
-            "--to-time", metavar="TIME", help="To the first record since, such as 2026-11-15T09:30."
-        ),
-    ] = None,
-    by_duration: Annotated[
-        str | None,
-        typer.Option(
-            "--by-duration", metavar="SPAN", help="To that long ago, such as 2h or PT1H30M."
-        ),
-    ] = None,
+    to_offset: ToOffset = None,
+    shift_by: ShiftBy = None,
+    to_time: ToTime = None,
+    by_duration: ByDuration = None,
     dry_run: DryRun = False,
     output: Output = Shape.TABLE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
