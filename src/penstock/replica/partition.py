@@ -30,7 +30,7 @@ from penstock.replica.outcomes import Readable as Readable
 from penstock.replica.outcomes import Refused as Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Guard, Guards, Unverified
 from penstock.replica.waiting import BYTES_UNCOUNTED as BYTES_UNCOUNTED
-from penstock.replica.waiting import Audience, SyncQueue, Waits
+from penstock.replica.waiting import Audience, Awaiting, SyncQueue, Waits
 from penstock.storage.aborted import aborted_in, end_of_slice
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
@@ -438,7 +438,7 @@ class Partition:
         )
         return self._write(memoryview(batch), read_head(batch), now, -1)
 
-    def await_commit(self, end_offset: int, future: Future[ErrorCode]) -> None:
+    def await_commit(self, end_offset: int, future: Awaiting) -> None:
         """Tell the future when all below `end_offset` is committed, or why it never will be."""
         if self.high_watermark >= end_offset:
             future.set_result(ErrorCode.NONE)

@@ -13,7 +13,15 @@ BYTES_UNCOUNTED = 1 << 62
 """Told to those who wait for bytes when nobody counted them: they look for themselves."""
 
 
-Queue = deque[tuple[int, Future[ErrorCode]]]
+class Awaiting(Protocol):
+    """Who is told, once, that an offset was passed, or why it never will be: a future, mostly."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: ErrorCode, /) -> None: ...
+
+
+Queue = deque[tuple[int, Awaiting]]
 """Who waits for an offset to be passed, in the order of the offsets."""
 
 
@@ -45,7 +53,7 @@ class Waits:
 
     def release_all(self, error: ErrorCode) -> None:
         """What they wait for will not come to pass here."""
-        waiting = [*self.commits, *self.syncs, *self.starts]
+        waiting: list[tuple[int, Awaiting]] = [*self.commits, *self.syncs, *self.starts]
         self.commits.clear()
         self.syncs.clear()
         self.starts = []
@@ -75,6 +83,9 @@ class FollowerWaiter(Waiter, Protocol):
     def marks_moved(self) -> None:
         """The watermark moved, or the beginning of the log."""
 
+    def displaced(self) -> None:
+        """Another has taken the place: nothing is told here any more."""
+
 
 class Audience:
     """Those who are told what happens at a partition, in the order in which they came."""
@@ -94,7 +105,10 @@ class Audience:
         self.readers.pop(reader, None)
 
     def park_follower(self, node_id: int, follower: FollowerWaiter) -> None:
+        before = self.followers.get(node_id)
         self.followers[node_id] = follower
+        if before is not None and before is not follower:
+            before.displaced()
 
     def unpark_follower(self, node_id: int, follower: FollowerWaiter) -> None:
         """Unless another has taken the place since."""

@@ -54,6 +54,11 @@ class Seat:
         if watch.parked is not None:
             watch.parked.marks_moved()
 
+    def displaced(self) -> None:
+        """Another session of the same follower sits here now: an old one, perhaps, whose last fetch
+        was overtaken. The next fetch looks for itself, and takes the place back."""
+        self.watch.lose(self.key)
+
 
 class FollowerWatch:
     """A follower's partitions, for as long as its session lasts."""
@@ -78,6 +83,12 @@ class FollowerWatch:
             seat.partition.audience.unpark_follower(self.node_id, seat)
         seat = self._seats[key] = Seat(self, key, partition)
         partition.audience.park_follower(self.node_id, seat)
+
+    def lose(self, key: Key) -> None:
+        """Nobody watches a partition any more. The fetch that waits is not woken: if it were, two
+        that wait would take the place from each other for ever."""
+        self._seats.pop(key, None)
+        self.ready[key] = None
 
     def change(self, asked: Iterable[Key], forgotten: Iterable[Key]) -> None:
         """The follower has moved on in some partitions, and has done with others."""
