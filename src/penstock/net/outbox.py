@@ -38,6 +38,9 @@ LOAD_BYTES_MAX = 1024 * 1024
 """How much of a cold slice is read ahead at a time."""
 
 
+_MORE_FOLLOWS = int(socket.MSG_MORE | socket.MSG_DONTWAIT)
+
+
 class SplicedFile(Protocol):
     """The file behind a slice."""
 
@@ -181,7 +184,7 @@ class Outbox:
         # MSG_MORE: the slice that follows shares the packet.
         assert self._sock is not None
         try:
-            count = self._sock.send(part, socket.MSG_MORE | socket.MSG_DONTWAIT)
+            count = self._sock.send(part, _MORE_FOLLOWS)
         except BlockingIOError:
             count = 0
         except OSError:

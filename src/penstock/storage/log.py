@@ -323,12 +323,9 @@ class Log:
         position = self._position_of(offset)
         stop = segment.file.size if ceiling >= end else self._position_of(ceiling)
         if stop - position <= size_max:
-            hints = self._hints
-            if len(hints) >= HINTS_MAX:
-                hints.clear()
-            hints[ceiling if ceiling < end else end] = stop  # where the reader goes on
+            self._expect(ceiling if ceiling < end else end, stop)
             return LogSlice(segment.file, position, stop - position) if stop > position else None
-        return cut_slice(segment.file, position, size_max, whole_first)
+        return self._cut(segment, position, size_max, whole_first)
 
     def _position_of(self, offset: int) -> int:
         """Where in the active segment the batch with `offset` begins."""
@@ -336,6 +333,25 @@ class Log:
             return self._tail_position
         position = self._hints.get(offset)
         return self.active.position_of(offset) if position is None else position
+
+    def _cut(
+        self, segment: Segment, position: int, size_max: int, whole_first: bool
+    ) -> LogSlice | None:
+        """What fits of more than `size_max` bytes: whole batches, if the index knows where one ends
+        near the limit. Part of one would be sent again, and its beginning looked for."""
+        boundary = segment.boundary_before(position + size_max)
+        if boundary is None or boundary[1] - position < max(size_max // 2, 1):
+            return cut_slice(segment.file, position, size_max, whole_first)
+        offset, stop = boundary
+        self._expect(offset, stop)
+        return LogSlice(segment.file, position, stop - position)
+
+    def _expect(self, offset: int, position: int) -> None:
+        """A reader will go on with the batch that begins with `offset`, which is here."""
+        hints = self._hints
+        if len(hints) >= HINTS_MAX:
+            hints.clear()
+        hints[offset] = position
 
     def _read_sealed(
         self, offset: int, size_max: int, ceiling: int, whole_first: bool
@@ -347,7 +363,8 @@ class Log:
             if segment.base >= ceiling:
                 return None
             self.use_index(segment)
-            position = segment.position_of(offset)
+            hint = self._hints.get(offset) if number == first else None
+            position = segment.position_of(offset) if hint is None else hint
             if position == segment.file.size:
                 continue  # compaction took the rest of this segment
             is_last = number + 1 == len(segments)
@@ -356,7 +373,7 @@ class Log:
             if stop - position <= size_max:
                 size = stop - position
                 return LogSlice(segment.file, position, size) if size > 0 else None
-            return cut_slice(segment.file, position, size_max, whole_first)
+            return self._cut(segment, position, size_max, whole_first)
         return None
 
     def use_index(self, segment: Segment) -> None:

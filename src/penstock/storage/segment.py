@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import logging
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
 
@@ -290,22 +291,34 @@ class Segment:
         if entry < 0:
             return self._walk(offset, 0)
         position = index.positions[entry]
-        if not self._bears_out(index, entry):
+        if self._offset_at(index, entry) is None:
             logger.warning("rebuilding the index of %s: it lies", self.file.path)
             position = self.rebuild_index().position_before(offset - self.base)
         return self._walk(offset, position)
 
-    def _bears_out(self, index: SegmentIndex, entry: int) -> bool:
-        """Whether a batch begins where the entry says, and holds what it says."""
+    def boundary_before(self, position: int) -> tuple[int, int] | None:
+        """Base offset and position of a batch that begins at `position` or little before it; None
+        if the index knows of none."""
+        index = self.index
+        entry = bisect_right(index.positions, position) - 1
+        offset = self._offset_at(index, entry) if entry >= 0 else None
+        return None if offset is None else (offset, index.positions[entry])
+
+    def _offset_at(self, index: SegmentIndex, entry: int) -> int | None:
+        """The base offset of the batch that an entry names; None if no batch begins there, or it
+        does not hold what the entry says."""
         data = self.file.pread(_PLACE_SIZE, index.positions[entry])
         if len(data) < _PLACE_SIZE:
-            return False
-        base, length, magic, _ = _PLACE.unpack(data)
-        relative: int = base - self.base
+            return None
+        offset, length, magic, _ = _PLACE.unpack(data)
         before = index.offsets[entry - 1] if entry else -1
-        return bool(
-            magic == MAGIC and length >= LENGTH_MIN and before < relative <= index.offsets[entry]
-        )
+        if (
+            magic == MAGIC
+            and length >= LENGTH_MIN
+            and before < offset - self.base <= index.offsets[entry]
+        ):
+            return int(offset)
+        return None
 
     def _walk(self, offset: int, position: int) -> int:
         """`position_of`, batch by batch from a boundary at or before it."""
@@ -388,7 +401,7 @@ class Segment:
         start = 0
         if self.file.size > PROBE:  # below that, one read finds it without an index
             index = self.index
-            if index.offsets and self._bears_out(index, len(index.offsets) - 1):
+            if index.offsets and self._offset_at(index, len(index.offsets) - 1) is not None:
                 start = index.positions[-1]
         for _, head in self.heads(start):
             end = head.base_offset + head.last_offset_delta + 1

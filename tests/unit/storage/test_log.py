@@ -12,6 +12,7 @@ from penstock.records.batch import read_head
 from penstock.records.builder import end_txn_batch
 from penstock.storage.log import CorruptBatch, Log, OffsetOutOfRange
 from penstock.storage.log_config import LogConfig
+from penstock.storage.segment import Segment
 from tests.unit.storage.logs import NOW, batch, contents, fill, open_log, put
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -88,6 +89,73 @@ def test_a_slice_may_be_cut_behind_its_first_batch(tmp_path: Path) -> None:
     fill(log, 3)
     found = log.read(0, size + 10, log.end)
     assert found is not None and found.size == size + 10
+
+
+@pytest.mark.parametrize("segment_bytes", [1000, 1 << 20])
+def test_a_cut_falls_between_batches_where_the_index_knows_one_to_end(
+    tmp_path: Path, segment_bytes: int
+) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=segment_bytes, index_interval_bytes=1))
+    fill(log, 100, records=2)
+    size = len(batch(2))
+    for offset in range(0, log.end, 2):
+        found = log.read(offset, 3 * size + size // 2, log.end)
+        assert found is not None
+        assert found.size % size == 0 and 0 < found.size <= 3 * size
+        assert read_head(found.read()).base_offset == offset
+
+
+@pytest.mark.parametrize("size_max", [-1, 0, 1, 2, 50])
+def test_the_first_batch_comes_whole_or_not_at_all_wherever_the_index_knows_one(
+    tmp_path: Path, size_max: int
+) -> None:
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=1))
+    fill(log, 10)
+    for offset in range(9):
+        assert len(log.read_bytes(offset, size_max)) == len(batch())
+        assert log.read(offset, size_max, log.end, whole_first=False) is None
+
+
+def test_a_cut_far_from_all_that_the_index_knows_falls_where_the_limit_is(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=1 << 20))
+    fill(log, 100)
+    assert len(log.read_bytes(0, 1000)) == 1000
+
+
+@pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
+def test_where_a_reader_goes_on_is_not_looked_for(
+    tmp_path: Path, segment_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path, LogConfig(segment_bytes=segment_bytes, index_interval_bytes=1))
+    fill(log, 100)
+    limit = 4 * len(batch()) + 10
+    log.read(0, limit, log.end)
+    looked: list[int] = []
+    monkeypatch.setattr(Segment, "position_of", lambda _, offset: looked.append(offset))
+    for offset in (4, 8):
+        found = log.read(offset, limit, log.end)
+        assert found is not None and read_head(found.read()).base_offset == offset
+    assert looked == []
+
+
+def test_a_cut_does_not_believe_an_index_that_lies(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=1))
+    fill(log, 20)
+    positions = log.active.index.positions
+    for entry in range(len(positions)):
+        positions[entry] += 5
+    assert len(log.read_bytes(0, 500)) == 500
+    assert offsets_in(log.read_bytes(0, 500)) == list(range(500 // len(batch())))
+
+
+def test_what_is_remembered_of_places_ends_with_them(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=1))
+    fill(log, 40)
+    limit = 4 * len(batch()) + 10
+    assert len(offsets_in(log.read_bytes(0, limit))) == 4
+    log.truncate_to(2)
+    fill(log, 30, records=3)
+    assert offsets_in(log.read_bytes(4, limit))[0] == 2  # the batch of offsets 2 to 4
 
 
 def test_reading_at_the_end_finds_nothing_and_beyond_it_is_out_of_range(tmp_path: Path) -> None:
