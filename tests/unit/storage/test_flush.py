@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from penstock.platform.disk import Disk
-from penstock.platform.workers import InlineWorkers, ThreadWorkers
+from penstock.platform.workers import InlineWorkers, Outcome, ThreadWorkers
 from penstock.storage.flush import GroupCommit
 from penstock.storage.log import Log
 from tests.unit.storage.logs import NOW, batch, fill, open_log, put
@@ -68,6 +70,102 @@ async def test_everyone_who_arrives_during_a_sync_shares_the_next(log: Log, disk
     assert disk.syncs == 2
     assert log.recovery_point == 21
     workers.close()
+
+
+async def test_logs_with_quick_syncs_share_an_errand_and_slow_ones_do_not(
+    tmp_path: Path, disk: SlowDisk
+) -> None:
+    errands: list[int] = []
+
+    class Counted(InlineWorkers):
+        def submit(self, work: Callable[[], Outcome]) -> asyncio.Future[Outcome]:
+            done = super().submit(work)
+            errands.append(len(cast("list[int]", done.result())))
+            return done
+
+    disk.gate.set()
+    logs = [open_log(tmp_path / str(number), disk=disk) for number in range(4)]
+    commit = GroupCommit(Counted(), ignore)
+
+    async def sync_all() -> list[int]:
+        errands.clear()
+        await asyncio.gather(*(commit.wait_synced(log, append(log)) for log in logs))
+        return errands
+
+    assert await sync_all() == [1, 1, 1, 1]  # nobody knows yet how long one takes
+    for _ in range(50):
+        await sync_all()
+    assert await sync_all() == [4]
+
+
+async def test_nobody_waits_long_for_an_errand_whose_disk_hangs(
+    tmp_path: Path, log: Log, disk: SlowDisk
+) -> None:
+    quick = open_log(tmp_path / "quick")
+    commit = GroupCommit(ThreadWorkers(2), ignore)
+    for _ in range(60):  # long enough to know that syncs are quick
+        await commit.wait_synced(quick, append(quick))
+    hung = commit.wait_synced(log, append(log))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await commit.wait_synced(quick, append(quick))
+    assert not hung.done()
+    disk.gate.set()
+    await hung
+
+
+async def test_few_logs_wait_for_an_errand_and_then_share_one(
+    tmp_path: Path, log: Log, disk: SlowDisk
+) -> None:
+    commit = GroupCommit(ThreadWorkers(3), ignore)
+    others = [open_log(tmp_path / str(number)) for number in range(2)]
+    for _ in range(60):
+        await commit.wait_synced(others[0], append(others[0]))
+    first = commit.wait_synced(log, append(log))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting = [commit.wait_synced(each, append(each)) for each in others]
+    await asyncio.sleep(0)
+    assert [each.recovery_point for each in others] == [60, 0]
+    disk.gate.set()
+    await asyncio.gather(first, *waiting)
+    await commit.drain()
+    assert [each.recovery_point for each in others] == [61, 1]
+
+
+async def test_whoever_comes_in_the_same_turn_shares_a_sync(log: Log, disk: SlowDisk) -> None:
+    disk.gate.set()
+    commit = GroupCommit(InlineWorkers(), ignore)
+    await asyncio.gather(*(commit.wait_synced(log, append(log)) for _ in range(20)))
+    assert disk.syncs == 1
+
+
+async def test_a_log_that_fails_takes_none_of_its_errand_along(
+    tmp_path: Path, disk: SlowDisk
+) -> None:
+    disk.gate.set()
+    failures: list[Log] = []
+    commit = GroupCommit(InlineWorkers(), lambda log, _: failures.append(log))
+    logs = [open_log(tmp_path / str(number), disk=disk) for number in range(3)]
+    for _ in range(60):  # long enough to know that syncs are quick
+        await asyncio.gather(*(commit.wait_synced(log, append(log)) for log in logs))
+    logs[1].unsynced.failure = OSError(errno.EIO, "input/output error")
+    outcomes = await asyncio.gather(
+        *(commit.wait_synced(log, append(log)) for log in logs), return_exceptions=True
+    )
+    assert [isinstance(each, OSError) for each in outcomes] == [False, True, False]
+    assert failures == [logs[1]]
+    assert [log.recovery_point for log in logs] == [61, 60, 61]
+
+
+async def test_draining_begins_what_is_due(log: Log, disk: SlowDisk) -> None:
+    disk.gate.set()
+    commit = GroupCommit(ThreadWorkers(1), ignore)
+    append(log)
+    commit.sync_soon(log)
+    await commit.drain()
+    assert log.recovery_point == 1
 
 
 async def test_what_is_synced_already_needs_no_wait(log: Log, disk: SlowDisk) -> None:

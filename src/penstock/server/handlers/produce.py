@@ -8,7 +8,6 @@ write to the topics may write; batches of a transaction need a right to its tran
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import ErrorCode
@@ -25,10 +24,12 @@ from penstock.replica.partition import Appended, Refused
 from penstock.replica.transactions import NOT_TRANSACTIONAL, Unverified
 from penstock.server.leaders import point_at_leader
 from penstock.server.produce_rights import may_transact_all, may_write_topic
+from penstock.server.produce_waits import Outcome, Place, ProduceWait
 from penstock.server.txn_first_batches import Question, verify_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    import asyncio
+    from collections.abc import Awaitable, Callable
 
     from penstock.protocol.generated.produce import ProduceRequest, TopicProduceData
     from penstock.replica.partition import Partition
@@ -61,8 +62,6 @@ _BEFORE_THE_LOG = frozenset(
     )
 )
 
-_Pending = list[tuple[PartitionProduceResponse, "asyncio.Future[ErrorCode]"]]
-
 
 def handle(
     broker: Broker, call: Call, request: ProduceRequest
@@ -72,7 +71,7 @@ def handle(
     response = ProduceResponse()
     if broker.authorizer is not None and not may_transact_all(broker, call, request):
         return _refuse_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    pending: _Pending = []
+    pending: list[Place] = []
     refused: list[ErrorCode] = []
     questions: list[Question] = []
     now = broker.clock.now()
@@ -91,7 +90,7 @@ def handle(
                 return later
             broker.coordinators.verifications.detach(_close_if_refused(call, later))
             return None
-        _settle(broker, acks, questions, pending, refused)
+        _settle(acks, questions, pending, refused)
     if acks == 0:
         _close_on_error(response)
         return None
@@ -101,13 +100,18 @@ def handle(
 
 
 def answer_results(
-    broker: Broker, call: Call, acks: int, timeout_ms: int, results: list[Result]
-) -> ProduceResponse | Awaitable[ProduceResponse]:
+    broker: Broker,
+    call: Call,
+    acks: int,
+    timeout_ms: int,
+    results: list[Result],
+    finish: Callable[[ProduceResponse], Outcome],
+) -> Outcome | asyncio.Future[Outcome]:
     """Answer batches for partitions of one topic that were handed to their logs before."""
-    pending: _Pending = []
+    pending: list[Place] = []
     refused: list[ErrorCode] = []
     answers = [
-        _answer(broker, acks, partition, index, result, pending, refused)
+        _answer(acks, partition, index, result, pending, refused)
         for partition, index, result in results
     ]
     first = results[0][0]
@@ -119,8 +123,8 @@ def answer_results(
         ]
     )
     if pending:
-        return _wait(broker, call, timeout_ms, pending, response)
-    return point_at_leader(broker, call, response) if refused else response
+        return ProduceWait(broker, call, timeout_ms, pending, response, finish).reply
+    return finish(point_at_leader(broker, call, response) if refused else response)
 
 
 def _append_topic(
@@ -129,7 +133,7 @@ def _append_topic(
     request: ProduceRequest,
     topic: TopicProduceData,
     now: int,
-    pending: _Pending,
+    pending: list[Place],
     refused: list[ErrorCode],
     questions: list[Question],
 ) -> list[PartitionProduceResponse]:
@@ -160,18 +164,17 @@ def _append_topic(
             answer = PartitionProduceResponse(index=index)
             questions.append(Question(partition, records, result, answer))
         else:
-            answer = _answer(broker, acks, partition, index, result, pending, refused)
+            answer = _answer(acks, partition, index, result, pending, refused)
         answers.append(answer)
     return answers
 
 
 def _answer(
-    broker: Broker,
     acks: int,
     partition: Partition,
     index: int,
     result: Appended | Refused,
-    pending: _Pending,
+    pending: list[Place],
     refused: list[ErrorCode],
 ) -> PartitionProduceResponse:
     if isinstance(result, Refused):
@@ -184,7 +187,7 @@ def _answer(
         log_append_time_ms=result.append_time,
         log_start_offset=result.log_start,
     )
-    _park_if_early(broker, acks, partition, result, answer, pending)
+    _park_if_early(acks, partition, result, answer, pending)
     return answer
 
 
@@ -242,40 +245,33 @@ def _close_on_error(response: ProduceResponse) -> None:
 
 
 def _park_if_early(
-    broker: Broker,
     acks: int,
     partition: Partition,
     result: Appended,
     answer: PartitionProduceResponse,
-    pending: _Pending,
+    pending: list[Place],
 ) -> None:
     """Let the answer wait for what its producer wants: everybody in sync to have the batch, or
     only this node, as durably as the topic asks."""
     end = result.end_offset
     if not acks or partition.high_watermark >= end or (acks != ALL and partition.synced >= end):
         return
-    future: asyncio.Future[ErrorCode] = broker.loop.create_future()
+    place = Place(answer)
     if acks == ALL:
-        partition.await_commit(end, future)
+        partition.await_commit(end, place)
     else:
-        partition.waits.syncs.append((end, future))
-    pending.append((answer, future))
+        partition.waits.syncs.append((end, place))
+    pending.append(place)
 
 
-async def _wait(
-    broker: Broker, call: Call, timeout_ms: int, pending: _Pending, response: ProduceResponse
-) -> ProduceResponse:
-    futures = [future for _, future in pending]
-    await asyncio.wait(futures, timeout=max(timeout_ms, 0) / 1000)
-    for answer, future in pending:
-        if not future.done():
-            future.cancel()
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-            answer.base_offset = -1
-        elif future.result():
-            answer.error_code = future.result()
-            answer.base_offset = -1
-    return point_at_leader(broker, call, response)
+def _wait(
+    broker: Broker, call: Call, timeout_ms: int, pending: list[Place], response: ProduceResponse
+) -> Awaitable[ProduceResponse]:
+    return ProduceWait(broker, call, timeout_ms, pending, response, _as_it_is).reply
+
+
+def _as_it_is(response: ProduceResponse) -> ProduceResponse:
+    return response
 
 
 # -- who has no right -----------------------------------------------------------------------------
@@ -309,10 +305,9 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse | 
 
 
 def _settle(
-    broker: Broker,
     acks: int,
     questions: list[Question],
-    pending: _Pending,
+    pending: list[Place],
     refused: list[ErrorCode],
 ) -> None:
     """Answer what the transaction coordinator was asked about."""
@@ -324,7 +319,7 @@ def _settle(
         answer.base_offset = result.base_offset
         answer.log_append_time_ms = result.append_time
         answer.log_start_offset = result.log_start
-        _park_if_early(broker, acks, partition, result, answer, pending)
+        _park_if_early(acks, partition, result, answer, pending)
 
 
 async def _finish_later(
@@ -332,12 +327,12 @@ async def _finish_later(
     call: Call,
     request: ProduceRequest,
     response: ProduceResponse,
-    pending: _Pending,
+    pending: list[Place],
     questions: list[Question],
     settled: Awaitable[None],
 ) -> ProduceResponse:
     await settled
-    _settle(broker, request.acks, questions, pending, [])
+    _settle(request.acks, questions, pending, [])
     if pending:
         return await _wait(broker, call, request.timeout_ms, pending, response)
     return point_at_leader(broker, call, response)
