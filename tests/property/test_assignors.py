@@ -206,7 +206,7 @@ def test_uniform_is_as_even_and_as_calm_as_apache_where_wishes_differ() -> None:
 def test_the_corpus_is_what_apache_says_today() -> None:
     source = CORPUS / "AssignorCorpus.java"
     made = subprocess.run(
-        [*apache.java(), str(source)],
+        [*apache.java(options=apache.JVM_SHORT), str(source)],
         capture_output=True,
         text=True,
         timeout=120,

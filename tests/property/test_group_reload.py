@@ -290,9 +290,6 @@ class Walk(RuleBasedStateMachine):
         metadata: str,
         retention_ms: int,
     ) -> None:
-        asked = offset_commit.OffsetCommitRequestPartition(
-            partition_index=partition, committed_offset=offset, committed_metadata=metadata
-        )
         answer = offset_commit.OffsetCommitResponsePartition(partition_index=partition)
         commit = Commit(
             group_id=group,
@@ -300,7 +297,7 @@ class Walk(RuleBasedStateMachine):
             instance_id=None,
             generation=-1,
             version=9,
-            entries=[Entry(topic, topic_id(topic), asked, answer)],
+            entries=[Entry(topic, topic_id(topic), partition, offset, -1, metadata, answer)],
             response=offset_commit.OffsetCommitResponse(),
             retention_ms=retention_ms,
             producer=None if producer is None else Producer(producer, 0),

@@ -154,7 +154,7 @@ def _kept(members: Mapping[str, Wish], assigned: Mapping[str, Partitions]) -> in
 @pytest.mark.java
 def test_the_corpus_is_what_apache_says_today() -> None:
     made = subprocess.run(
-        [*apache.java(), str(CORPUS / "SimpleCorpus.java")],
+        [*apache.java(options=apache.JVM_SHORT), str(CORPUS / "SimpleCorpus.java")],
         capture_output=True,
         text=True,
         timeout=120,

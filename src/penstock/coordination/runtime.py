@@ -201,7 +201,7 @@ class Runtime(Generic[S]):
             return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         ticket = OpenTicket(refuse)
         self._step(seat, step, ticket)
-        if self._seats.get(index) is not seat:
+        if ticket.response is None and self._seats.get(index) is not seat:
             ticket.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # the step brought the shard down
         if ticket.response is not None:
             return ticket.response
@@ -217,6 +217,16 @@ class Runtime(Generic[S]):
         if seat is None:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def settled_shard(self, key: str) -> S | None:
+        """The shard that a name belongs to, if it is loaded and all that it knows is committed.
+
+        What it says now may be told at once: for requests that need no step to be answered.
+        """
+        seat = self._seats.get(self.index_of(key))
+        if seat is None or not seat.active or seat.partition.log.high_watermark < seat.end:
+            return None
+        return seat.shard
 
     def shard(self, index: int) -> S | None:
         """One that is loaded, by its number. When it is loaded again it is another object."""

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.net.connection import CloseConnection, Connection, Reply
@@ -23,6 +24,7 @@ from penstock.protocol.primitives import ProtocolError
 from penstock.protocol.registry import API, ApiSpec
 from penstock.server.call import Call
 from penstock.server.large_produce import check_outline
+from penstock.server.plain_commit import serve_plain_commit
 from penstock.server.plain_produce import serve_plain
 from penstock.server.quota_account import Account
 
@@ -39,6 +41,7 @@ Handler = Callable[["Broker", Call, Any], Any]
 _LENGTH = struct.Struct(">i")
 _FIRST = struct.Struct(">ii")  # frame length and correlation id
 _PRODUCE = int(ApiKey.PRODUCE)
+_OFFSET_COMMIT = int(ApiKey.OFFSET_COMMIT)
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _TO_LOG_IN = frozenset({_API_VERSIONS, int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
 
@@ -124,10 +127,14 @@ class Dispatcher:
         account = None
         if quotas is not None and self._produces:
             account = Account(quotas, self._broker.loop.time, connection, len(frame))
-        if self._produces and self.may_overlap(frame):
-            reply = serve_plain(self._broker, connection, frame, self._produced, account)
+        if self._produces:
+            reply: Any = None
+            if self.may_overlap(frame):
+                reply = serve_plain(self._broker, connection, frame, self._produced, account)
+            elif account is None and _is_commit(frame):
+                reply = serve_plain_commit(self._broker, connection, frame)
             if reply is not None:
-                return reply
+                return reply  # type: ignore[no-any-return]
         gate = connection.gate
         inside = gate is None or gate.passes(connection.last_active)
         if not inside and gate.login is not None and gate.login.raw:
@@ -187,12 +194,11 @@ class Dispatcher:
         api_key, version, correlation_id, client_id, _ = read_request_header(frame)
         call = Call(connection, api_key, version, correlation_id, client_id)
         call.account = account
-        response = answer_results(self._broker, call, acks, timeout_ms, results)
-        if isinstance(response, Message):
-            return _settled(API[api_key], call, response)
-        if account is not None:
+        finish = partial(_settled, API[api_key], call)
+        reply: Any = answer_results(self._broker, call, acks, timeout_ms, results, finish)
+        if account is not None and isinstance(reply, asyncio.Future):
             account.pause()
-        return self._broker.loop.create_task(_later(API[api_key], call, response))
+        return reply  # type: ignore[no-any-return]
 
     def _route(self, call: Call) -> Route:
         handler = self._handlers.get(call.api_key)
@@ -215,6 +221,10 @@ class Dispatcher:
 
         call.version = 0
         return encode(route.spec, call, unsupported(self._broker, call))
+
+
+def _is_commit(frame: memoryview) -> bool:
+    return len(frame) >= 2 and frame[1] == _OFFSET_COMMIT and not frame[0]
 
 
 def _only_to_log_in(call: Call, gate: Gate) -> None:

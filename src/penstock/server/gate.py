@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from penstock.server.call import Call
 
 
+GROUPS_MAX = 64
+"""Groups whose rights one connection remembers: nobody else bounds how many are named."""
+
+
 class Login(Protocol):
     """A SASL exchange of one connection: to be begun, under way, or done and to be repeated."""
 
@@ -50,6 +54,7 @@ class Gate:
 
     __slots__ = (
         "_authorizer",
+        "_groups",
         "_host",
         "expires_at",
         "login",
@@ -79,6 +84,7 @@ class Gate:
         self.writable: set[str] = known()
         """Topics of which it is known that they may be written; `may_write` knows of the others."""
         self.readable: set[str] = known()
+        self._groups: set[str] = known()
 
     def let_in(self, principal: Principal, until: float = math.inf) -> None:
         """They are who they say, until the loop's clock shows `until`."""
@@ -109,15 +115,30 @@ class Gate:
         """The same of reading it, which is asked with each partition of each fetch."""
         return topic in self.readable or self._look(Operation.READ, topic, self.readable)
 
-    def _look(self, operation: Operation, topic: str, known: set[str]) -> bool:
-        authorizer, kind = self._authorizer, ResourceType.TOPIC
+    def may_read_group(self, group: str) -> bool:
+        """Whether a group may be read, which is asked with each of its heartbeats and commits."""
+        if group in self._groups:
+            return True
+        if len(self._groups) >= GROUPS_MAX:
+            self._groups.clear()
+        return self._look(Operation.READ, group, self._groups, ResourceType.GROUP)
+
+    def _look(
+        self,
+        operation: Operation,
+        name: str,
+        known: set[str],
+        kind: ResourceType = ResourceType.TOPIC,
+    ) -> bool:
+        authorizer = self._authorizer
         allowed = authorizer is None or authorizer.allows(
-            self.principal, self._host, operation, kind, topic
+            self.principal, self._host, operation, kind, name
         )
         if allowed:
-            known.add(topic)
+            known.add(name)
         return allowed
 
     def _forget(self) -> None:
         self.readable.clear()
         self.writable.clear()
+        self._groups.clear()

@@ -65,6 +65,30 @@ async def test_not_even_a_read_tells_of_what_is_not_committed(store: LogStore) -
     assert error_of(drive.call(look(seen))) == ErrorCode.NONE, "now at once"
 
 
+async def test_a_shard_is_settled_when_all_that_it_knows_is_committed(store: LogStore) -> None:
+    drive = Drive(store, flush_messages=1)
+    assert drive.runtime.settled_shard("a") is None, "nobody leads it"
+    drive.lead()
+    assert drive.runtime.settled_shard("a") is drive.shard
+    drive.call(put("a", 1))
+    assert drive.runtime.settled_shard("a") is None, "it knows what a new leader might not"
+    await drive.syncs.end()
+    assert drive.runtime.settled_shard("a") is drive.shard
+    drive.runtime.lose(0)
+    assert drive.runtime.settled_shard("a") is None
+
+
+async def test_a_shard_that_is_being_loaded_is_not_settled(store: LogStore) -> None:
+    drive = Drive(store)
+    drive.lead()
+    drive.call(put("a", 1))
+    drive.runtime.lose(0)
+    drive.lead()
+    assert drive.runtime.settled_shard("a") is None
+    await drive.loaded()
+    assert drive.runtime.settled_shard("a") is drive.shard
+
+
 async def test_errands_are_run_when_their_records_are_committed(store: LogStore) -> None:
     drive = Drive(store, flush_messages=1)
     drive.lead()

@@ -11,7 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordination.group.consumer.checks import check_heartbeat
-from penstock.coordination.group.consumer.heartbeat import Client, heartbeat, refused
+from penstock.coordination.group.consumer.heartbeat import (
+    Client,
+    answer_if_nothing_new,
+    heartbeat,
+    refused,
+)
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -33,6 +38,14 @@ def handle(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -
         return _failed(ErrorCode.UNSUPPORTED_VERSION)
     if not may_group(broker, call, Operation.READ, request.group_id):
         return _failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    groups = broker.coordinators.groups
+    client_id, host = call.client_id or "", java_address(call.host)
+    settled = groups.settled_shard(request.group_id)
+    if settled is not None:
+        now = broker.clock.monotonic()
+        known = answer_if_nothing_new(settled, request, client_id, host, now)
+        if known is not None:
+            return known
     if refused_topics(broker, call, Operation.DESCRIBE, request.subscribed_topic_names or ()):
         return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     configured: tuple[str, ...] = ()
@@ -41,8 +54,8 @@ def handle(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -
     refusal = check_heartbeat(request, call.version, configured)
     if refusal is not None:
         return refused(refusal)
-    client = Client(call.client_id or "", java_address(call.host), sight(broker, call))
-    return broker.coordinators.groups.call(
+    client = Client(client_id, host, sight(broker, call))
+    return groups.call(
         request.group_id,
         lambda shard, at, out, ticket: heartbeat(shard, at, out, ticket, request, client),
         _failed,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.coordination.group.classic.heartbeats import heartbeat
+from penstock.coordination.group.classic.heartbeats import heartbeat, is_fine
 from penstock.model.errors import ErrorCode
 from penstock.model.operations import Operation
 from penstock.protocol.generated.heartbeat import HeartbeatResponse
@@ -32,6 +32,18 @@ def handle(
     if not request.group_id:
         return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
 
+    groups = broker.coordinators.groups
+    settled = groups.settled_shard(request.group_id)
+    if settled is not None and is_fine(
+        settled,
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        broker.clock.monotonic(),
+    ):
+        return HeartbeatResponse()
+
     def step(shard: GroupShard, at: Moment, out: Effects, ticket: Ticket) -> None:
         error = heartbeat(
             shard,
@@ -44,7 +56,7 @@ def handle(
         )
         out.reply(ticket, HeartbeatResponse(error_code=error))
 
-    answer: HeartbeatResponse | Awaitable[HeartbeatResponse] = broker.coordinators.groups.call(
+    answer: HeartbeatResponse | Awaitable[HeartbeatResponse] = groups.call(
         request.group_id, step, _refused
     )
     return answer

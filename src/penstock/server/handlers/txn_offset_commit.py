@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from penstock.protocol.generated.txn_offset_commit import TxnOffsetCommitRequest
-    from penstock.protocol.message import Message
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
     from penstock.server.call import Call
@@ -136,7 +135,7 @@ def _append(broker: Broker, commit: Commit) -> Any:
     )
 
 
-def _refuse(commit: Commit, error: ErrorCode) -> Message:
+def _refuse(commit: Commit, error: ErrorCode) -> Any:
     if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and commit.version < _KNOWS_LOADING_FROM:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return commit.refuse(error)

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.coordination.effects import Effects, Moment, NewRecord
 from penstock.coordination.group.classic.group import ClassicGroup
-from penstock.coordination.group.classic.heartbeats import heartbeat
+from penstock.coordination.group.classic.heartbeats import heartbeat, is_fine
 from penstock.coordination.group.classic.joining import Join, join
 from penstock.coordination.group.classic.leaving import Leaver, leave
 from penstock.coordination.group.classic.syncing import Sync, sync
@@ -179,12 +179,23 @@ class Stage:
         if generation is None:
             generation = self.group.generation
         answers: list[ErrorCode] = []
+        fine = self.is_fine(member_id, generation, instance_id)
         self.step(
             lambda at, out: answers.append(
                 heartbeat(self.shard, at, out, "g", member_id, instance_id, generation)
             )
         )
+        assert not fine or answers[0] == ErrorCode.NONE, "what needs no step is fine with one, too"
         return answers[0]
+
+    def is_fine(self, member_id: str, generation: int, instance_id: str | None = None) -> bool:
+        """Whether a heartbeat needs no step; nothing may change if it does."""
+        group = self.shard.groups.get("g")
+        member = group.members.get(member_id) if isinstance(group, ClassicGroup) else None
+        before = None if member is None else member.deadline
+        fine = is_fine(self.shard, "g", member_id, instance_id, generation, self.at.mono)
+        assert fine or member is None or member.deadline == before
+        return fine
 
     def leave(self, *leavers: Leaver) -> list[ErrorCode]:
         answers: list[ErrorCode] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.model.errors import ErrorCode
-from tests.unit.coordination.classic.stage import SESSION_MS, Stage
+from tests.unit.coordination.classic.stage import BOTH, SESSION_MS, Stage
 
 
 def test_heartbeats_keep_a_member() -> None:
@@ -45,6 +45,28 @@ def test_a_heartbeat_sets_no_timer() -> None:
         stage.advance(SESSION_MS // 10)
         stage.beat(member)
     assert stage.timers_set - before <= 12
+
+
+def test_a_member_that_has_nothing_to_hear_is_kept_without_a_step() -> None:
+    stage = Stage()
+    [member] = stage.stable()
+    for _ in range(4):
+        stage.advance(SESSION_MS - 1)
+        assert stage.is_fine(member, 1)
+    assert stage.beat(member) == ErrorCode.NONE
+    stage.advance(SESSION_MS)
+    assert stage.group.state_name == "Empty", "and is missed as soon as it falls silent"
+
+
+def test_whoever_has_something_to_hear_is_not_fine() -> None:
+    stage = Stage()
+    leader, follower = stage.stable(2)
+    assert not stage.is_fine(leader, 0), "an old generation"
+    assert not stage.is_fine("stranger", 1)
+    assert not stage.is_fine(leader, 1, "instance"), "an instance that nobody has"
+    stage.join(follower, protocols=BOTH)
+    assert stage.beat(leader) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert not stage.is_fine(leader, 1), "it has to join again"
 
 
 def test_stale_generations_are_fenced() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.group_records import GroupMetadataValue
+from tests.unit.coordination.classic.scenes import subscription
 from tests.unit.coordination.classic.stage import BOTH, REBALANCE_MS, SESSION_MS, Stage
 
 
@@ -30,6 +31,17 @@ def test_a_follower_that_comes_back_finds_its_work_and_disturbs_nobody() -> None
     value = stage.log[-1].value
     assert isinstance(value, GroupMetadataValue)
     assert {it.member_id for it in value.members} == {leader, new_id}
+
+
+def test_a_member_that_comes_back_for_other_topics_is_known_to_want_them() -> None:
+    stage = Stage()
+    stage.stable_static("one", protocols=(("range", subscription("t")),))
+    assert stage.group.topics == frozenset("t")
+    back = stage.join(instance_id="one", protocols=(("range", subscription("u")),))
+    assert (back.error, stage.group.state_name) == (ErrorCode.NONE, "Stable")
+    assert stage.group.topics == frozenset("u")
+    stage.reload()
+    assert stage.group.topics == frozenset("u")
 
 
 def test_a_leader_that_comes_back_still_leads_and_is_told_not_to_assign() -> None:

@@ -85,19 +85,15 @@ class Desk:
         **options: Any,
     ) -> ErrorCode:
         """Commit one offset; answers the error at its partition."""
-        asked = offset_commit.OffsetCommitRequestPartition(
-            partition_index=partition,
-            committed_offset=offset,
-            committed_metadata=options.pop("metadata", ""),
-        )
         answer = offset_commit.OffsetCommitResponsePartition(partition_index=partition)
+        topic_id, metadata = options.pop("topic_id", TOPIC_ID), options.pop("metadata", "")
         commit = Commit(
             group_id=group,
             member_id=options.pop("member_id", ""),
             instance_id=None,
             generation=options.pop("generation", -1),
             version=options.pop("version", 9),
-            entries=[Entry(topic, options.pop("topic_id", TOPIC_ID), asked, answer)],
+            entries=[Entry(topic, topic_id, partition, offset, -1, metadata, answer)],
             response=_response(answer),
             producer=None if producer is None else Producer(producer, 0),
             **options,

@@ -42,6 +42,9 @@ def _confirm(group: ClassicGroup, value: GroupMetadataValue) -> None:
         group.members[member.member_id].assignment = member.assignment
     if group.state is State.COMPLETING:
         group.move(Event.ASSIGNED, group.since)
+    else:
+        # A static member came back to its place, and may want other topics than before.
+        group.topics = group.find_topics()
 
 
 REPLAY: dict[int, Replay] = {GroupMetadataKey.API_KEY: replay_group}

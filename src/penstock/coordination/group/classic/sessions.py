@@ -37,6 +37,15 @@ def keep_alive(
         out.timer(session_key(group.group_id, member.member_id), deadline)
 
 
+def is_kept_alive(member: Member, now: Millis) -> bool:
+    """The same where no timer has to be set for it; False where one has, and nothing is done."""
+    deadline = Millis(now + member.session_timeout_ms)
+    if member.armed is None or deadline < member.armed:
+        return False
+    member.deadline = deadline
+    return True
+
+
 def expect(group: ClassicGroup, member_id: str, span_ms: int, at: Moment, out: Effects) -> None:
     """An id was given out: whoever got it has this long to come back with it."""
     group.pending.add(member_id)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.coordination.effects import Effects, Moment, Ticket
     from penstock.coordination.group.shard import GroupShard
+    from penstock.model.ids import Millis
     from penstock.protocol.generated.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 UNSAID = -1
@@ -53,14 +54,11 @@ def heartbeat(
     client: Client,
 ) -> None:
     """Answer a heartbeat that `checks` found nothing wrong with."""
-    group = shard.groups.get(request.group_id)
-    if type(group) is ConsumerGroup and request.member_epoch > 0:
-        member = group.members.get(request.member_id)
-        if member is not None and _says_nothing_new(group, member, request, client):
-            pace = shard.consumers.pace(group.group_id)
-            renew_session(group, member.member_id, pace.session_ms, at)
-            out.reply(ticket, _answer(member, pace.heartbeat_ms))
-            return
+    known = answer_if_nothing_new(shard, request, client.client_id, client.host, at.mono)
+    if known is not None:
+        out.reply(ticket, known)
+        return
+    response: ConsumerGroupHeartbeatResponse | Refusal
     if request.member_epoch < JOINING:
         response = leave(shard, request, at, out)
     else:
@@ -69,6 +67,29 @@ def heartbeat(
         out.drop()
         response = refused(response)
     out.reply(ticket, response)
+
+
+def answer_if_nothing_new(
+    shard: GroupShard,
+    request: ConsumerGroupHeartbeatRequest,
+    client_id: str,
+    host: str,
+    now: Millis,
+) -> ConsumerGroupHeartbeatResponse | None:
+    """The answer to a heartbeat that changes nothing, of a member that has all it is to have.
+
+    It needs no step: nothing is written, and no timer moves. It tells of the member's epoch, so it
+    may leave only when all that the shard knows is committed.
+    """
+    group = shard.groups.get(request.group_id)
+    if type(group) is not ConsumerGroup or request.member_epoch <= 0:
+        return None
+    member = group.members.get(request.member_id)
+    if member is None or not _says_nothing_new(group, member, request, client_id, host):
+        return None
+    pace = shard.consumers.pace(group.group_id)
+    renew_session(group, member.member_id, pace.session_ms, now)
+    return _answer(member, pace.heartbeat_ms)
 
 
 def refused(refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
@@ -80,7 +101,8 @@ def _says_nothing_new(
     group: ConsumerGroup,
     member: Member,
     request: ConsumerGroupHeartbeatRequest,
-    client: Client,
+    client_id: str,
+    host: str,
 ) -> bool:
     return (
         request.member_epoch == member.epoch
@@ -94,8 +116,8 @@ def _says_nothing_new(
         and request.instance_id == member.instance_id
         and not group.subscriptions.regexes
         and not group.must_check_topics
-        and client.client_id == member.client_id
-        and client.host == member.client_host
+        and client_id == member.client_id
+        and host == member.client_host
         and member.classic is None
     )
 
@@ -132,7 +154,7 @@ def _join_or_go_on(
     if joins:
         begin_session(group, member_id, pace.session_ms, at, out)
     else:
-        renew_session(group, member_id, pace.session_ms, at)
+        renew_session(group, member_id, pace.session_ms, at.mono)
     response = _answer(new, pace.heartbeat_ms)
     if joins or _is_full(request) or new.assigned != member.assigned:
         response.assignment = _assignment(new.assigned)

@@ -37,9 +37,9 @@ def begin_session(
     out.timer(timer_key(SESSION, group.group_id, member_id), Millis(at.mono + span_ms))
 
 
-def renew_session(group: ConsumerGroup, member_id: str, span_ms: int, at: Moment) -> None:
+def renew_session(group: ConsumerGroup, member_id: str, span_ms: int, now: Millis) -> None:
     """The member was heard of."""
-    group.deadlines[member_id] = Millis(at.mono + span_ms)
+    group.deadlines[member_id] = Millis(now + span_ms)
 
 
 def end_session(group: ConsumerGroup, member_id: str, out: Effects) -> None:

@@ -225,7 +225,7 @@ def sync(
         out.reply(ticket, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
     else:
         expect_no_more(CLASSIC_SYNC, group, member.member_id, out)
-        renew_session(group, member.member_id, member.classic.session_timeout_ms, at)
+        renew_session(group, member.member_id, member.classic.session_timeout_ms, at.mono)
         topics = shard.consumers.image.topics
         assignment = write_assignment(member.assigned, topics, version_of(bytes(first.metadata)))
         response = SyncGroupResponse(
@@ -249,7 +249,7 @@ def heartbeat(
     if isinstance(member, ErrorCode):
         return member
     assert member.classic is not None
-    renew_session(group, member_id, member.classic.session_timeout_ms, at)
+    renew_session(group, member_id, member.classic.session_timeout_ms, at.mono)
     if not _can_move_on(group, member):
         return ErrorCode.NONE
     _ask_to_rejoin(group, member, at, out)

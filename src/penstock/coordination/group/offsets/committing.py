@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.coordination.effects import Effects, Moment, Producer, Ticket
     from penstock.coordination.group.shard import GroupShard
     from penstock.metadata.topics import TopicImage
-    from penstock.protocol.message import Message
+    from penstock.model.ids import Millis
 
 VALUE_VERSION = 4
 VALUE_VERSION_WITH_EXPIRY = 1
@@ -34,12 +34,16 @@ _new = tuple.__new__  # a named tuple's own constructor is Python
 
 
 class Entry(NamedTuple):
-    """One offset of a request, of a partition that exists, with its place in the response."""
+    """One offset of a request, of a partition that exists."""
 
     topic: str
     topic_id: bytes
-    asked: Any
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
     answer: Any
+    """Its place in the response, which `Commit.mark` knows how to mark."""
 
 
 def answers_for(
@@ -54,14 +58,17 @@ def answers_for(
     answers = []
     topic_id = topic.id if topic is not None and with_id else ZERO_UUID
     for asked in partitions:
-        answer = make_answer(partition_index=asked.partition_index)
+        index = asked.partition_index
+        answer = make_answer(partition_index=index)
         answers.append(answer)
         if topic is None:
             answer.error_code = unknown
-        elif asked.partition_index not in topic.partitions:
+        elif index not in topic.partitions:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            entries.append(_new(Entry, (topic.name, topic_id, asked, answer)))
+            offset, epoch = asked.committed_offset, asked.committed_leader_epoch
+            fields = topic.name, topic_id, index, offset, epoch, asked.committed_metadata, answer
+            entries.append(_new(Entry, fields))
     return answers
 
 
@@ -75,16 +82,20 @@ class Commit(NamedTuple):
     version: int
     """Of the API that the request came by."""
     entries: Sequence[Entry]
-    response: Message
+    response: Any
     """The answer if all goes well; entries that do not are marked in it."""
     retention_ms: int = DEFAULT_RETENTION
     producer: Producer | None = None
     """Whose transaction decides whether it counts; None if it counts at once."""
 
-    def refuse(self, error: ErrorCode) -> Message:
+    def mark(self, entry: Entry, error: ErrorCode) -> None:
+        """Say in the response what is wrong with one offset."""
+        entry.answer.error_code = error
+
+    def refuse(self, error: ErrorCode) -> Any:
         """The answer if nothing is committed. What is wrong with a partition itself goes before."""
         for entry in self.entries:
-            entry.answer.error_code = error
+            self.mark(entry, error)
         return self.response
 
 
@@ -97,37 +108,40 @@ def commit_offsets(
         out.reply(ticket, commit.refuse(error))
         return
     out.producer = commit.producer
-    expires, version = NO_EXPIRY, VALUE_VERSION
-    is_old = commit.retention_ms != DEFAULT_RETENTION
-    if is_old:
-        expires, version = at.wall + commit.retention_ms, VALUE_VERSION_WITH_EXPIRY
     metadata_max = shard.settings.metadata_bytes_max
-    group_id, now = commit.group_id, at.wall
-    for topic, topic_id, asked, answer in commit.entries:
-        metadata = asked.committed_metadata or ""
+    is_old = commit.retention_ms != DEFAULT_RETENTION
+    group_id, now, records = commit.group_id, at.wall, out.records
+    for entry in commit.entries:
+        topic, topic_id, partition, offset, epoch, metadata, _ = entry
         if metadata and _is_too_long(metadata, metadata_max):
-            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            continue
-        if not metadata and not is_old and topic_id != ZERO_UUID:
-            partition, offset = asked.partition_index, asked.committed_offset
-            epoch = asked.committed_leader_epoch
+            commit.mark(entry, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        elif metadata or is_old or topic_id == ZERO_UUID:
+            _record(commit, entry, now, out)
+        else:
             fields = group_id, topic, partition, offset, epoch, now, topic_id
-            out.records.append(_new(OffsetRecord, fields))
-            continue
-        out.record(
-            OffsetCommitKey(group=group_id, topic=topic, partition=asked.partition_index),
-            OffsetCommitValue(
-                offset=asked.committed_offset,
-                leader_epoch=asked.committed_leader_epoch,
-                metadata=metadata,
-                commit_timestamp=now,
-                expire_timestamp=expires,
-                # What that layout cannot hold must not be known until the next restart only.
-                topic_id=ZERO_UUID if is_old else topic_id,
-            ),
-            version,
-        )
+            records.append(_new(OffsetRecord, fields))
     out.reply(ticket, commit.response)
+
+
+def _record(commit: Commit, entry: Entry, now: Millis, out: Effects) -> None:
+    """Write down an offset with something to remember, or of a topic whose id is not known."""
+    expires, version, topic_id = NO_EXPIRY, VALUE_VERSION, entry.topic_id
+    if commit.retention_ms != DEFAULT_RETENTION:
+        expires, version = now + commit.retention_ms, VALUE_VERSION_WITH_EXPIRY
+        # What that layout cannot hold must not be known until the next restart only.
+        topic_id = ZERO_UUID
+    out.record(
+        OffsetCommitKey(group=commit.group_id, topic=entry.topic, partition=entry.partition),
+        OffsetCommitValue(
+            offset=entry.offset,
+            leader_epoch=entry.leader_epoch,
+            metadata=entry.metadata or "",
+            commit_timestamp=now,
+            expire_timestamp=expires,
+            topic_id=topic_id,
+        ),
+        version,
+    )
 
 
 def _check(shard: GroupShard, commit: Commit, at: Moment, out: Effects) -> ErrorCode:
@@ -153,7 +167,7 @@ def _check(shard: GroupShard, commit: Commit, at: Moment, out: Effects) -> Error
         out,
     )
     if not error and isinstance(group, ConsumerGroup | StreamsGroup):
-        wanted = ((it.topic, it.asked.partition_index) for it in commit.entries)
+        wanted = ((it.topic, it.partition) for it in commit.entries)
         topics = shard.consumers.image.topics
         error = group.check_partitions(commit.member_id, commit.generation, wanted, topics)
     if is_transactional and error == ErrorCode.STALE_MEMBER_EPOCH:
