@@ -14,6 +14,8 @@ import ssl
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.net.connection import Connection
     from penstock.net.handshakes import Handshakes
 
@@ -211,25 +213,31 @@ class Encrypted(asyncio.BufferedProtocol):
     def _fill(self, room: memoryview) -> tuple[int, bool]:
         """Decrypt into the room. How much there was, and whether there may be more."""
         filled, size = 0, len(room)
-        # Some clients make a record of each kilobyte: this loop is as hot as any.
-        incoming, read = self._incoming, self._tls.read
-        decrypted = self._tls.pending()  # of a record that the last room was too small for
+        incoming = self._incoming
+        read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
+        count = self._tls.pending()  # of a record that the last room was too small for
         while filled < size:
-            if not incoming.pending and not decrypted and not self._feed(FED_BYTES):
-                break
+            # A quarter of what is encrypted is there once it is decrypted, but for records of a few
+            # bytes: so far there is no need to ask whether there is more.
+            sure = min(filled + (incoming.pending + 3 >> 2 or count), size)
+            if sure == filled:
+                if not self._feed(FED_BYTES):
+                    return filled, True
+                continue
             try:
-                count: int = read(size - filled, room[filled:])  # type: ignore[assignment]
+                # librdkafka makes two records of each message: this loop is as hot as any.
+                while filled < sure and (count := read(size, room[filled:])):
+                    filled += count
             except ssl.SSLWantReadError:
-                if self._feed(FED_BYTES):
-                    continue  # the rest of a record
-                return filled, False
+                if not self._feed(FED_BYTES):
+                    return filled, False
+                continue  # with the rest of a record
             except ssl.SSLZeroReturnError:
                 count = 0
             if not count:
                 self._farewell = True
                 return filled, False
-            filled += count
-            decrypted = 0
+            count = 0
         return filled, True
 
     def _feed(self, count: int) -> int:

@@ -67,6 +67,21 @@ def test_bytes_that_trickle_in_make_the_same_frames(run: Run) -> None:
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_records_that_are_nearly_empty_make_the_same_frames(run: Run, version: str) -> None:
+    async def scenario() -> None:
+        async with encrypted(Keys()) as node:
+            client = await HandMade.connect(node, version)
+            await client.shake_hands()
+            body = b"e" + os.urandom(4_000)
+            for byte in frame(body):  # in all more than TLS is given at a time
+                client.tls.write(bytes([byte]))
+            client.flush()
+            assert await client.receive() == body
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_a_frame_of_many_records_comes_whole_wherever_its_bytes_stop_for_a_while(
     run: Run, version: str
 ) -> None:
