@@ -16,8 +16,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.oracle.nodes import Node, PenstockNode
-from tests.oracle.trio import LightApacheNode
+from tests.oracle.nodes import ApacheNode, Node, PenstockNode
 
 pytestmark = pytest.mark.java
 
@@ -51,7 +50,7 @@ class Broker(Node):
         }
 
 
-class ApacheBroker(Broker, LightApacheNode):
+class ApacheBroker(Broker, ApacheNode):
     """Apache's."""
 
 
@@ -65,7 +64,7 @@ def _meta(node: Node) -> str:
 
 @pytest.fixture(
     scope="module",
-    params=[(PenstockNode, ApacheBroker), (LightApacheNode, PenstockBroker)],
+    params=[(PenstockNode, ApacheBroker), (ApacheNode, PenstockBroker)],
     ids=["apache under penstock", "penstock under apache"],
 )
 def cluster(

@@ -262,7 +262,7 @@ def test_replicas_are_equal_to_the_last_byte(shell: Shell, topic: str) -> None:
     shell("TopicCommand", "--create", "--topic", topic, "--replica-assignment", "1:2:3,4:1:2")
     fill(shell.cluster, topic)
     command = [
-        *apache.java(options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")),
+        *apache.java(options=apache.JVM_SHORT),
         "org.apache.kafka.tools.ReplicaVerificationTool",
         "--broker-list", shell.cluster.bootstrap_servers, "--topics-include", topic,
         "--time", "-2", "--report-interval-ms", "200",

@@ -29,8 +29,8 @@ from tests.compat.mixed_clients import (
     partitions,
     until,
 )
-from tests.oracle.nodes import Node, PenstockNode
-from tests.oracle.trio import LightApacheNode, Trio
+from tests.oracle.nodes import ApacheNode, Node, PenstockNode
+from tests.oracle.trio import Trio
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -41,7 +41,7 @@ CONFIG = {
     "transaction.state.log.num.partitions": "3",
     "log.cleaner.backoff.ms": "500",
 }
-MAKES: dict[str, type[Node]] = {"apache": LightApacheNode, "penstock": PenstockNode}
+MAKES: dict[str, type[Node]] = {"apache": ApacheNode, "penstock": PenstockNode}
 ENDED_IN_GOOD_ORDER = (0, 143)  # the JVM ends with the signal's number, however well it went
 
 
@@ -69,7 +69,7 @@ def test_three_apache_nodes_become_three_penstock_nodes_and_back_under_load(
     tmp_path: Path,
 ) -> None:
     new_protocol = fleet.by_the_new_protocol(fleet.confluent)
-    with Trio(tmp_path, [LightApacheNode] * 3, CONFIG) as trio:
+    with Trio(tmp_path, [ApacheNode] * 3, CONFIG) as trio:
         writers = Writers(trio, create(trio, "orders", 6, {"retention.ms": "123456789"}))
         table = Table(trio)
         table.write_until_compacted()
@@ -95,7 +95,7 @@ def test_three_apache_nodes_become_three_penstock_nodes_and_back_under_load(
             table.write_until_compacted()
             table.judge()
             assert retention(trio) == "123456789"
-            replace(3, LightApacheNode)  # the way back
+            replace(3, ApacheNode)  # the way back
             classic.judge()
             new.judge()
         writers.judge()

@@ -16,8 +16,8 @@ import pytest
 from penstock.testing.history import History, Recorder, check, shared_out
 from penstock.testing.history.confluent import read_to_end
 from tests.compat.mixed_clients import create, is_whole, until
-from tests.oracle.nodes import Node, PenstockNode
-from tests.oracle.trio import LightApacheNode, Trio
+from tests.oracle.nodes import ApacheNode, Node, PenstockNode
+from tests.oracle.trio import Trio
 from tests.system.senders import Sender
 from tests.system.share_members import Members
 from tests.system.test_cluster_shares import (
@@ -32,7 +32,7 @@ from tests.system.test_cluster_shares import (
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 
-MAKES: list[type[Node]] = [LightApacheNode, PenstockNode, PenstockNode]
+MAKES: list[type[Node]] = [ApacheNode, PenstockNode, PenstockNode]
 
 
 @pytest.fixture

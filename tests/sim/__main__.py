@@ -26,6 +26,7 @@ from . import cluster_story, raft_story
 Teller = Callable[[str], None]
 BROKEN = (AssertionError, InvariantViolated)
 COLLECT_EVERY = 10
+PROGRESS_EVERY = 100
 
 
 def live_raft(seed: int, teller: Teller | None = None) -> None:
@@ -83,9 +84,11 @@ def run(world: str, first: int, count: int, jobs: int) -> int:
 
 
 def tell(world: str, outcomes: Iterable[tuple[int, str]]) -> int:
-    """Say which seeds failed, as soon as they do, and how to see it again."""
+    """Say which seeds failed, as soon as they do, and how to see it again; and how far it is."""
     failed = 0
-    for seed, problem in outcomes:
+    for number, (seed, problem) in enumerate(outcomes, 1):
+        if number % PROGRESS_EVERY == 0:
+            print(f"{world}: {number} seeds, up to {seed}", file=sys.stderr, flush=True)
         if problem:
             failed += 1
             again = f"python -m tests.sim --world {world} --seed {seed}"

@@ -39,6 +39,8 @@ class Bug(NamedTuple):
     """The broken function, made from the right one."""
     guests: Sequence[str] = ()
     """In which worlds to look for it."""
+    seed: int = 0
+    """Where it was found last: the first place to look."""
 
     def __str__(self) -> str:
         return self.says
@@ -233,13 +235,13 @@ PLANTED: list[Bug] = [
     Bug("the watermark is the leader's end", InSync, "end_of_all", _counts_itself_alone),
     Bug("laggards do not count, unheard by all", InSync, "end_of_all", _drops_laggards_alone),
     Bug("acks=all is answered before the commit", Partition, "await_commit", _answers_at_once),
-    Bug("leaders do not see that logs parted", Partition, "divergence", _always(None)),
+    Bug("leaders do not see that logs parted", Partition, "divergence", _always(None), seed=15),
     Bug("followers commit all they have", Partition, "take_marks", _commits_its_own_end, (SHARES,)),
-    Bug("a new leader knows no producers", Partition, "lead", _forgets_producers),
-    Bug("sequences are not looked at", Producers, "check", _always(None)),
+    Bug("a new leader knows no producers", Partition, "lead", _forgets_producers, seed=3),
+    Bug("sequences are not looked at", Producers, "check", _always(None), seed=4),
     Bug("readers see what is not committed", Partition, "read", _shows_everything),
     Bug("whoever is alive may lead", elections, "_elect", _elects_anybody),
-    Bug("an unclean stop is overlooked", leaders, "after_unclean_stop", _always([])),
+    Bug("an unclean stop is overlooked", leaders, "after_unclean_stop", _always([]), seed=10),
     Bug("markers reach nobody", Partition, "append_marker", _swallows_markers),
     Bug(
         "words count that are not kept",
@@ -267,6 +269,6 @@ PLANTED: list[Bug] = [
     Bug("delayed records come too early", delay_parking, "due_of", _is_in_a_hurry, (DELAYS,)),
     Bug("the dead keep their tasks", timers, "fence", _always(None), (STREAMS,)),
     Bug("two members run one task", StreamsGroup, "is_run", _always(False), (STREAMS,)),
-    Bug("nobody waits for a release", reconcile, "has_any", _always(False), (STREAMS,)),
+    Bug("nobody waits for a release", reconcile, "has_any", _always(False), (STREAMS,), seed=5),
     Bug("lost answers stay lost", heartbeat, "answer", _says_it_once, (STREAMS,)),
 ]

@@ -11,7 +11,14 @@ LOCK = 2.0
 
 
 def deliver(
-    ledger: Ledger, member: str, offset: int, *, sent: float, epoch: int = 1, count: int = 1
+    ledger: Ledger,
+    member: str,
+    offset: int,
+    *,
+    sent: float,
+    epoch: int = 1,
+    answered_in: int | None = None,
+    count: int = 1,
 ) -> None:
     """A member asked at some time, and got one record a moment later."""
     ledger.deliver(
@@ -21,7 +28,7 @@ def deliver(
         sent=sent,
         got=sent + 0.1,
         lock_seconds=LOCK,
-        seen=Seen(2, epoch),
+        seen=Seen(2, epoch, epoch if answered_in is None else answered_in),
     )
 
 
@@ -54,6 +61,14 @@ def test_two_members_do_not_hold_one_record() -> None:
     deliver(ledger, "bob", 7, sent=1.5, count=2)
     with pytest.raises(Violation, match="ann held 7, and bob got it meanwhile"):
         ledger.lives("ann", sent=1.8)
+
+
+def test_a_leader_that_was_elected_again_meanwhile_knows_of_no_holds() -> None:
+    ledger = Ledger(5)
+    deliver(ledger, "ann", 7, sent=1.0)
+    deliver(ledger, "bob", 7, sent=1.5, answered_in=2)
+    ledger.lives("ann", sent=1.8)
+    assert ledger.deliveries == 2
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
-import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.OutputStream;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -29,45 +25,6 @@ import org.apache.kafka.common.serialization.StringSerializer;
 public final class Worker {
     private static final int BATCH = 50;
     private static final int CANNOT_GO_ON = 3;
-
-    /** Notes of operations, each line with the operating system before the operation goes on. */
-    private static final class Notes {
-        private final String client;
-        private final OutputStream file;
-        private long count;
-
-        Notes(String client, String path) throws IOException {
-            this.client = client;
-            this.file = new FileOutputStream(path, true);
-        }
-
-        synchronized long begin(String what) {
-            write(now(), count, what);
-            return count++;
-        }
-
-        synchronized void end(long op, String outcome) {
-            // The clock counts microseconds: round up, so that the end is not before the answer.
-            write(now() + 1_000, op, outcome);
-        }
-
-        private void write(long at, long op, String rest) {
-            String line = "{\"at\":%d,\"client\":\"%s\",\"op\":%d,%s}\n".formatted(at, client, op, rest);
-            try {
-                file.write(line.getBytes(StandardCharsets.UTF_8));
-            } catch (IOException problem) {
-                throw new java.io.UncheckedIOException(problem);
-            }
-        }
-
-        private static long now() {
-            Instant now = Instant.now();
-            return now.getEpochSecond() * 1_000_000_000L + now.getNano();
-        }
-    }
-
-    private static final String OK = "\"is\":\"ok\"";
-    private static final String UNKNOWN = "\"is\":\"unknown\"";
 
     private final String source;
     private final String sink;
@@ -122,7 +79,7 @@ public final class Worker {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> stop(main)));
         long init = notes.begin("\"do\":\"init\",\"transactional_id\":\"%s\"".formatted(identity));
         producer.initTransactions();
-        notes.end(init, OK);
+        notes.end(init, Notes.OK);
         consumer.subscribe(List.of(source));
         while (!stopping) {
             ConsumerRecords<String, String> batch = consumer.poll(Duration.ofMillis(200));
@@ -167,7 +124,7 @@ public final class Worker {
             "\"do\":\"send\",\"topic\":\"%s\",\"partition\":%d,\"value\":\"%s\",\"transaction\":\"%s\""
                 .formatted(sink, partition, value, transaction));
         producer.send(new ProducerRecord<>(sink, partition, null, value), (where, problem) ->
-            notes.end(op, problem == null ? OK + ",\"offset\":" + where.offset() : UNKNOWN));
+            notes.end(op, problem == null ? Notes.OK + ",\"offset\":" + where.offset() : Notes.UNKNOWN));
     }
 
     private void end(String transaction, boolean commit) {
@@ -179,12 +136,12 @@ public final class Worker {
                 } else {
                     producer.abortTransaction();
                 }
-                notes.end(op, OK);
+                notes.end(op, Notes.OK);
                 return;
             } catch (TimeoutException late) {
                 // Asking again is the way to find out.
             } catch (KafkaException problem) {
-                notes.end(op, UNKNOWN);
+                notes.end(op, Notes.UNKNOWN);
                 throw problem;
             }
         }

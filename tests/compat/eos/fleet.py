@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.oracle import apache
 from tests.oracle.nodes import REPOSITORY
 
 HERE = Path(__file__).parent
+NOTES = HERE.parent / "notes" / "Notes.java"
 BUILD_SECONDS_MAX = 280
 STOP_SECONDS_MAX = 30
 CANNOT_GO_ON = (3, -signal.SIGALRM)
@@ -30,17 +33,28 @@ def confluent(_: Path) -> list[str]:
 
 def franz(where: Path) -> list[str]:
     """The command that runs the worker with franz-go, which is built first."""
-    program = where / "franz"
-    _build(["go", "build", "-o", str(program), "."], HERE / "franz", {"CGO_ENABLED": "0"})
-    return [str(program)]
+    return go_program(HERE / "franz", where)
 
 
 def java(where: Path) -> list[str]:
     """The command that runs the worker with Apache's client, which is compiled first."""
+    return java_program(HERE / "Worker.java", where)
+
+
+def go_program(source: Path, where: Path) -> list[str]:
+    """Build a folder's program into another one, and answer the command that runs it."""
+    program = where / "franz"
+    _build(["go", "build", "-o", str(program), "."], source, {"CGO_ENABLED": "0"})
+    return [str(program)]
+
+
+def java_program(source: Path, where: Path) -> list[str]:
+    """Compile a program that takes notes, and answer the command that runs it."""
     libraries = apache.install() / "libs"
-    _build(["javac", "-cp", f"{libraries}/*", "-d", str(where), "Worker.java"], HERE, {})
-    command = apache.java(options=("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"))
-    return [*command[:-1], f"{where}:{command[-1]}", "Worker"]
+    sources = [str(source), str(NOTES)]
+    _build(["javac", "-cp", f"{libraries}/*", "-d", str(where), *sources], HERE, {})
+    command = apache.java(options=apache.JVM_SHORT)
+    return [*command[:-1], f"{where}:{command[-1]}", source.stem]
 
 
 def by_the_new_protocol(language: Language) -> Language:
@@ -61,6 +75,14 @@ def _build(command: list[str], where: Path, environment: dict[str, str]) -> None
     assert built.returncode == 0, built.stderr
 
 
+class Nap(NamedTuple):
+    """When a worker did nothing at all, in nanoseconds of the clock."""
+
+    client: str
+    began: int
+    ended: int
+
+
 class Fleet:
     """Some workers of one group. Each has an identity for good, and a name for each life."""
 
@@ -70,8 +92,10 @@ class Fleet:
         self._where = where
         self._lives = dict.fromkeys(identities, 0)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._frozen: list[subprocess.Popen[bytes]] = []
+        self._frozen: dict[subprocess.Popen[bytes], tuple[str, int]] = {}
+        """With the names of their lives, and since when."""
         self._zombies: list[subprocess.Popen[bytes]] = []
+        self.naps: list[Nap] = []
 
     def start(self) -> None:
         for identity in self._lives:
@@ -89,14 +113,15 @@ class Fleet:
         """Stop one in the middle of whatever it does, and start its next life."""
         identity = list(self._lives)[number]
         process = self._running.pop(identity)
+        self._frozen[process] = self._name(identity), time.time_ns()
         process.send_signal(signal.SIGSTOP)
-        self._frozen.append(process)
         self._begin(identity)
 
     def wake(self) -> None:
         """Let those who were frozen go on, as if nothing had happened."""
-        for process in self._frozen:
+        for process, (name, since) in self._frozen.items():
             process.send_signal(signal.SIGCONT)
+            self.naps.append(Nap(name, since, time.time_ns()))
         self._zombies += self._frozen
         self._frozen.clear()
 
@@ -137,9 +162,12 @@ class Fleet:
         path = self._where / "workers.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
+    def _name(self, identity: str) -> str:
+        return f"{identity}.{self._lives[identity]}"
+
     def _begin(self, identity: str) -> None:
         self._lives[identity] += 1
-        name = f"{identity}.{self._lives[identity]}"
+        name = self._name(identity)
         words = [*self._words, identity, name, str(self._where / f"{name}.jsonl")]
         with open(self._where / "workers.log", "ab") as log:
             self._running[identity] = subprocess.Popen(

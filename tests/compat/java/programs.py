@@ -17,8 +17,6 @@ Event = dict[str, Any]
 """One JSON line of a program's output."""
 
 _HERE = Path(__file__).parent
-# Programs live for seconds: the first compiler tier alone starts them faster.
-_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 END_SECONDS_MAX = 60
 
 
@@ -29,7 +27,7 @@ class Program:
         self._errors = output
         with open(output, "ab") as errors:
             self._process = subprocess.Popen(
-                [*apache.java(options=_OPTIONS), str(_HERE / source), *arguments],
+                [*apache.java(options=apache.JVM_SHORT), str(_HERE / source), *arguments],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1,
             )  # fmt: skip
         self.events: list[Event] = []

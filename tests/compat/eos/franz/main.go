@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"penstock/compat/notes"
 )
 
 const (
@@ -23,60 +24,23 @@ const (
 	cannotGoOn = 3
 )
 
-// line is a line of a history. What is not known yet is left out.
-type line map[string]any
-
-// notes writes operations down, each line with the operating system before the operation goes on.
-type notes struct {
-	client string
-	mutex  sync.Mutex
-	file   *os.File
-	count  int
-}
-
-func (n *notes) begin(what line) int {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	op := n.count
-	n.count++
-	n.write(op, what)
-	return op
-}
-
-func (n *notes) end(op int, outcome line) {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	n.write(op, outcome)
-}
-
-func (n *notes) write(op int, what line) {
-	what["at"], what["client"], what["op"] = time.Now().UnixNano(), n.client, op
-	data, err := json.Marshal(what)
-	if err != nil {
-		panic(err)
-	}
-	if _, err := n.file.Write(append(data, '\n')); err != nil {
-		panic(err)
-	}
-}
-
 type worker struct {
 	source, sink, group, identity, name string
 
-	notes   *notes
+	notes   *notes.Notes
 	session *kgo.GroupTransactSession
 	begun   int
 }
 
 func main() {
 	words := os.Args[1:]
-	file, err := os.OpenFile(words[6], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	taken, err := notes.Open(words[5], words[6])
 	if err != nil {
 		panic(err)
 	}
 	w := &worker{
 		source: words[1], sink: words[2], group: words[3], identity: words[4], name: words[5],
-		notes: &notes{client: words[5], file: file},
+		notes: taken,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -107,11 +71,11 @@ func (w *worker) run(ctx context.Context, bootstrap string) error {
 		return err
 	}
 	w.session = session
-	init := w.notes.begin(line{"do": "init", "transactional_id": w.identity})
+	init := w.notes.Begin(notes.Line{"do": "init", "transactional_id": w.identity})
 	if _, _, err := session.Client().ProducerID(ctx); err != nil {
 		return err
 	}
-	w.notes.end(init, line{"is": "ok"})
+	w.notes.End(init, notes.Line{"is": "ok"})
 	for ctx.Err() == nil {
 		wait, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		fetches := session.PollRecords(wait, batch)
@@ -142,25 +106,25 @@ func (w *worker) process(ctx context.Context, records []*kgo.Record) error {
 		return err
 	}
 	commit := failure.get() == nil
-	op := w.notes.begin(line{"do": "end", "transaction": transaction, "commit": commit})
+	op := w.notes.Begin(notes.Line{"do": "end", "transaction": transaction, "commit": commit})
 	committed, err := w.session.End(ctx, kgo.TransactionEndTry(commit))
 	switch {
 	case err != nil:
 		// It may have been committed, and the session would read the inputs again: another life
 		// asks the coordinator how far they are done.
-		w.notes.end(op, line{"is": "unknown", "error": err.Error()})
+		w.notes.End(op, notes.Line{"is": "unknown", "error": err.Error()})
 		return errors.Join(failure.get(), err)
 	case committed == commit:
-		w.notes.end(op, line{"is": "ok"})
+		w.notes.End(op, notes.Line{"is": "ok"})
 	default:
-		w.notes.end(op, line{"is": "failed", "error": "aborted instead"})
+		w.notes.End(op, notes.Line{"is": "failed", "error": "aborted instead"})
 	}
 	return nil
 }
 
 func (w *worker) send(ctx context.Context, input *kgo.Record, transaction string, failure *firstError) {
 	value := "done " + string(input.Value)
-	op := w.notes.begin(line{
+	op := w.notes.Begin(notes.Line{
 		"do": "send", "topic": w.sink, "partition": input.Partition, "value": value,
 		"transaction": transaction,
 	})
@@ -168,10 +132,10 @@ func (w *worker) send(ctx context.Context, input *kgo.Record, transaction string
 	w.session.Produce(ctx, output, func(landed *kgo.Record, err error) {
 		if err != nil {
 			failure.set(err)
-			w.notes.end(op, line{"is": "unknown", "error": err.Error()})
+			w.notes.End(op, notes.Line{"is": "unknown", "error": err.Error()})
 			return
 		}
-		w.notes.end(op, line{"is": "ok", "offset": landed.Offset})
+		w.notes.End(op, notes.Line{"is": "ok", "offset": landed.Offset})
 	})
 }
 

@@ -48,6 +48,17 @@ def test_who_was_overtaken_cannot_have_settled_it() -> None:
     assert sound(story) == [shares.SETTLED]
 
 
+def test_who_was_overtaken_by_one_who_was_done_with_it_may_say_what_they_like() -> None:
+    story = sent()
+    story.deliver("m", "a", 0)
+    story.deliver("n", "a", 0, 2)
+    story.settle("n", 0, deliveries=2)
+    story.settle("m", 0)  # it is done with, whoever says so: this is answered as if it counted
+    assert sound(story) == []
+    story.deliver("n", "a", 0, 3)
+    assert sound(story) == [shares.SETTLED, shares.SETTLED]
+
+
 @pytest.mark.parametrize("word", ["release", "renew"])
 def test_what_was_given_back_or_kept_for_longer_may_come_again(word: str) -> None:
     story = sent()

@@ -26,14 +26,15 @@ def settled_stays_settled(history: History) -> Iterator[Verdict]:
 
     A poll that began before may have been answered before. But whoever got the record for the
     third time got it after all who had it for the second time had lost it: their word cannot have
-    counted any more.
+    counted any more. Unless somebody else was done with the record by then, and any word is fine.
     """
     final = _final(history)
+    spoken = _final(history, unknown_too=True)
     for delivery in history.deliveries:
         for settled in final.get(_key(delivery), ()):
             later = delivery.began > settled.ended
             again = UNSET < settled.deliveries < delivery.deliveries
-            if later or again:
+            if later or (again and not _came_late(settled, spoken[_key(settled)])):
                 says = (
                     f"{delivery.value!r} was delivered to {delivery.client} although "
                     f"{settled.client} had said {settled.word} and was heard"
@@ -106,6 +107,13 @@ def _final(history: History, unknown_too: bool = False) -> dict[Key, list[Settle
         if each.word in FINAL and (each.is_ok or (unknown_too and each.may_have_happened)):
             final[_key(each)].append(each)
     return final
+
+
+def _came_late(settled: Settle, spoken: list[Settle]) -> bool:
+    """Whether one of a later delivery may have been done with the record before this was heard."""
+    return any(
+        other.deliveries > settled.deliveries and other.began < settled.ended for other in spoken
+    )
 
 
 def _key(each: Deliver | Settle) -> Key:

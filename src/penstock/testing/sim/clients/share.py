@@ -142,7 +142,7 @@ class Sharer:
                 sent=sent,
                 got=self._now,
                 lock_seconds=lock,
-                seen=Seen(led.leader, epoch),
+                seen=Seen(led.leader, epoch, self._epoch_of(led.leader)),
             )
             self._held.update(dict.fromkeys(offsets))
 

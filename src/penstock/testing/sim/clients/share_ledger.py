@@ -18,10 +18,15 @@ from penstock.testing.sim.clients.violation import Violation
 
 
 class Seen(NamedTuple):
-    """Of a leader: which epoch it believed in."""
+    """Of a leader: which epoch it believed in when it was asked, and when its answer came."""
 
     node_id: int
     epoch: int
+    answered_in: int
+
+    def is_that_of(self, other: Seen) -> bool:
+        """Whether both got their answers from one reign for sure: the next knows of no holds."""
+        return self == other and self.epoch == self.answered_in
 
 
 class Hold:
@@ -78,7 +83,7 @@ class Ledger:
                     f"{sent - accepted:.3f} s after it was accepted in epoch {epoch}"
                 )
             hold = self._holds.get(offset)
-            is_anothers = hold is not None and hold.member != member and hold.seen == seen
+            is_anothers = hold is not None and hold.member != member and hold.seen.is_that_of(seen)
             if hold is not None and is_anothers and hold.got < sent and got < hold.until:
                 hold.rival = member, got
                 continue

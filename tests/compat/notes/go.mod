@@ -1,0 +1,3 @@
+module penstock/compat/notes
+
+go 1.26.0
