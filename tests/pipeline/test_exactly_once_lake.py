@@ -1,4 +1,5 @@
-"""Topics and files into Parquet, Iceberg and a database, while all of it is killed: each row once.
+"""Topics into Parquet, Iceberg and a database, and files into Parquet and a topic, while all of it
+is killed: each row once.
 
 PENSTOCK_PIPELINE_KILLS=10 and above makes it a long run, each sink by itself, on a cluster whose
 executors are killed too; PENSTOCK_TEST_SEED replays its choices.
@@ -6,6 +7,7 @@ executors are killed too; PENSTOCK_TEST_SEED replays its choices.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
@@ -15,12 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from penstock.testing import Broker
-from tests.pipeline.lake_life import Life, Victims, iceberg_count, parquet_count, table_count
+from tests.pipeline.killing import Life, Victims
 from tests.pipeline.postgres import PASSWORD, USER, Postgres
+from tests.pipeline.readers import TopicCount, iceberg_count, parquet_count, table_count
 from tests.pipeline.sinks.lake_scene import lake_rows
+from tests.pipeline.sinks.topic_scene import create, read_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +32,7 @@ KILLS = int(os.environ.get("PENSTOCK_PIPELINE_KILLS", "1"))
 LONG = KILLS >= 10
 BATCH = 400
 PER_KILL = 3 * BATCH if LONG else 2 * BATCH
+PARTITIONS = 3
 
 SOURCES = {
     "numbers": "{topic: numbers, value: {format: json, schema: 'n long'}, "
@@ -39,6 +43,7 @@ SOURCES = {
 SINKS = {
     "parquet": "{from: numbers, parquet: lake, partition_by: [n % 3 AS third]}",
     "files": "{from: lines, parquet: from-files}",
+    "files_topic": "{from: lines, topic: from-files, value: {format: json}}",
     "iceberg": "{from: numbers, iceberg: shop.numbers, warehouse: tables}",
     "jdbc": "{from: numbers, jdbc: 'URL', table: TABLE, user: USER, password: '${PASSWORD}', "
     "key: [n]}",
@@ -54,8 +59,8 @@ class Reader(NamedTuple):
     numbers: Callable[[], list[int]]
 
 
-TOGETHER = [("parquet", "iceberg", "jdbc", "jdbc_append"), ("files",)]
-APART = [("parquet",), ("files",), ("iceberg",), ("jdbc", "jdbc_append")]
+TOGETHER = [("parquet", "iceberg", "jdbc", "jdbc_append"), ("files", "files_topic")]
+APART = [("parquet",), ("files", "files_topic"), ("iceberg",), ("jdbc", "jdbc_append")]
 
 
 @pytest.mark.slow
@@ -75,14 +80,11 @@ def test_each_row_is_there_once_whatever_is_killed(
     cluster = request.getfixturevalue("spark_cluster") if LONG else None
     monkeypatch.setenv("PASSWORD", PASSWORD)
     table = f"numbers_{seed}"
-    readers = {
-        name: reader
-        for name, reader in all_readers(tmp_path, request, postgres, table).items()
-        if name in chosen
-    }
     with Broker(data=tmp_path / "broker") as broker:
         feed(broker.bootstrap_servers, tmp_path / "lines.log", rows)
         file = write_file(tmp_path, broker.bootstrap_servers, postgres.url, table, chosen)
+        known = all_readers(tmp_path, broker.bootstrap_servers, request, postgres, table)
+        readers = {name: known[name] for name in chosen}
         life = Life(tmp_path, file, cluster)
         victims = Victims(chance, life, broker, cluster)
 
@@ -94,17 +96,17 @@ def test_each_row_is_there_once_whatever_is_killed(
                 life.wait_for(look, PER_KILL * number + 1)
                 # Somewhere in a batch, between two, or while Spark is still starting.
                 time.sleep(chance.uniform(0, 3))
-                victims.kill_one(number)
+                victims.kill_one()
             life.wait_for(look, rows)
         finally:
-            life.kill()
-    print(f"killed: {dict(victims.killed)}; the pipeline was started {life.count} times")
-    for name, reader in readers.items():
-        assert sorted(reader.numbers()) == list(range(rows)), f"{name} has lost or doubled rows"
+            life.end()
+        print(f"killed: {dict(victims.killed)}; the pipeline was started {life.count} times")
+        for name, reader in readers.items():
+            assert sorted(reader.numbers()) == list(range(rows)), f"{name} lost or doubled rows"
 
 
 def all_readers(
-    folder: Path, request: pytest.FixtureRequest, postgres: Postgres, table: str
+    folder: Path, bootstrap: str, request: pytest.FixtureRequest, postgres: Postgres, table: str
 ) -> Mapping[str, Reader]:
     def of_iceberg(table: Path) -> list[int]:
         # Started only now: one Java at a time is enough for a small machine.
@@ -123,10 +125,17 @@ def all_readers(
             lambda: [int(n) for (n,) in postgres.query(f"SELECT n FROM {name}")],
         )
 
+    def of_topic(name: str) -> Reader:
+        return Reader(
+            TopicCount(bootstrap, name, PARTITIONS),
+            lambda: [json.loads(each.value() or b"")["n"] for each in read_all(bootstrap, name)],
+        )
+
     iceberg = folder / "tables" / "shop" / "numbers"
     return {
         "parquet": of_lake("lake"),
         "files": of_lake("from-files"),
+        "files_topic": of_topic("from-files"),
         "iceberg": Reader(
             lambda: iceberg_count(iceberg),
             lambda: of_iceberg(iceberg),
@@ -138,8 +147,8 @@ def all_readers(
 
 def feed(bootstrap: str, lines: Path, rows: int) -> None:
     """Numbers in a topic, and the same numbers in a file."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic("numbers", 3)])["numbers"].result(30)
+    create(bootstrap, "numbers", PARTITIONS)
+    create(bootstrap, "from-files", PARTITIONS)
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     for number in range(rows):
         producer.produce("numbers", f'{{"n": {number}}}')

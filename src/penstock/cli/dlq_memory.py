@@ -52,7 +52,7 @@ def redriven(cluster: Cluster, topic: str, *, settled: bool = True) -> dict[int,
     Those who only look need not wait for one that may have been killed.
     """
     try:
-        marks = _marks(cluster, topic, settled=settled)
+        marks = _marks(cluster, topic, group_of(topic), settled=settled)
         return {number: Redriven.of(*mark) for number, mark in marks.items()}
     except ValueError:
         raise Failure(
@@ -74,8 +74,7 @@ def redriven_if_allowed(cluster: Cluster, topic: str) -> dict[int, Redriven] | N
         return None
 
 
-def _marks(cluster: Cluster, topic: str, *, settled: bool) -> dict[int, Mark]:
-    group = group_of(topic)
+def _marks(cluster: Cluster, topic: str, group: str, *, settled: bool) -> dict[int, Mark]:
     # By name: of all that a group has, what its first transaction is about to commit is left out.
     partitions = [place.partition for place in cluster.leaders([topic])]
     asked = OffsetFetchRequestTopic(name=topic, partition_indexes=partitions)
@@ -97,14 +96,13 @@ def _marks(cluster: Cluster, topic: str, *, settled: bool) -> dict[int, Mark]:
     return cluster.patiently(once)
 
 
-def keep(cluster: Cluster, topic: str) -> None:
+def keep(cluster: Cluster, topic: str, group: str) -> None:
     """Have what was sent back remembered for as long as letters may lie.
 
     Offsets of a group without members are forgotten after a week, unless whoever commits them says
     otherwise, and transactions have no way to say it. So what is committed is committed once more.
     """
-    group = group_of(topic)
-    marks = _marks(cluster, topic, settled=True)
+    marks = _marks(cluster, topic, group, settled=True)
     if not marks:
         return
     parts = [

@@ -112,7 +112,7 @@ class Redrive:
                     for chosen in self._chunks(reader, way, progress):
                         self._send(cluster, reader, originals, chosen, way)
                 if not self._dry_run:
-                    keep(cluster, self._topic)
+                    keep(cluster, self._topic, group_of(self._topic))
             except KafkaException as refusal:
                 raise self._failure(refusal) from None
         return self.outcome

@@ -14,6 +14,9 @@ from penstock.cli.output import Shape, Table, answer
 
 if TYPE_CHECKING:
     from penstock.pipeline.redrive import Outcome
+    from penstock.pipeline.spec.model import Pipeline
+
+KEEP_SECONDS_MAX = 30.0
 
 
 def redrive(
@@ -59,9 +62,10 @@ def redrive(
     from penstock.pipeline.redrive import Wish, redrive
     from penstock.pipeline.spec.read import read_pipeline
 
-    outcome = redrive(
-        read_pipeline(file, os.environ), Wish(to, filter, limit), dry_run=dry_run, told=_told
-    )
+    pipeline = read_pipeline(file, os.environ)
+    outcome = redrive(pipeline, Wish(to, filter, limit), dry_run=dry_run, told=_told)
+    if not dry_run:
+        _keep(pipeline, outcome.topic)
     answer(_document(outcome, dry_run), _tables(outcome, dry_run), output)
 
 
@@ -69,6 +73,27 @@ def _told(outcome: Outcome) -> None:
     sent = outcome.sent.total()
     if sent and sent % 10_000 == 0:
         say(f"{sent:,} letters sent")
+
+
+def _keep(pipeline: Pipeline, topic: str) -> None:
+    """Have what was sent remembered for as long as letters may lie; a word where it is not."""
+    from penstock.cli import dlq_memory
+    from penstock.cli.secure_properties import TAKEN
+    from penstock.cli.wire_cluster import Cluster
+    from penstock.pipeline.running.clients import translated
+    from penstock.pipeline.sinks.transactional_markers import group_of
+
+    known = translated(pipeline.kafka)
+    words = [f"{name}={value}" for name, value in known.items() if name in TAKEN]
+    try:
+        with Cluster(pipeline.bootstrap, words, KEEP_SECONDS_MAX) as cluster:
+            dlq_memory.keep(cluster, topic, group_of(pipeline.name, "redrive"))
+    except Failure as failure:
+        # The letters are out: that they may go out again one day is no failure of this command.
+        say(
+            f"what was sent is remembered for as long as offsets are kept there, and no longer: "
+            f"{failure.problem}"
+        )
 
 
 def _document(outcome: Outcome, dry_run: bool) -> dict[str, object]:

@@ -10,6 +10,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
+from penstock.pipeline.spark.classes import class_options
 from penstock.pipeline.spark.java import find_java
 from penstock.pipeline.spark.release import check_release
 from tests.oracle.nodes import free_ports
@@ -25,6 +26,8 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         check_release()
         self._java = find_java()
+        # The classes that `penstock pipeline doctor` kept for drivers serve every Java of Spark.
+        self._classes = " ".join(class_options(self._java))
         self._folder = folder
         self._port, self._ui_port = free_ports(2)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -39,6 +42,7 @@ class Cluster:
         return {
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
+            "spark.executor.extraJavaOptions": self._classes,
             "spark.driver.memory": "700m",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": "2",
@@ -81,12 +85,14 @@ class Cluster:
             **os.environ,
             "JAVA_HOME": str(self._java.home),
             "SPARK_HOME": str(home),
-            "SPARK_CONF_DIR": str(self._folder),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             # They do little: the first compiler is enough, and starts them sooner.
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_DAEMON_JAVA_OPTS": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {self._classes}",
         }
+        # Kept classes fit one class path, which begins with this folder. The package brings none,
+        # so that no settings of this machine come in.
+        environment.pop("SPARK_CONF_DIR", None)
         with open(self._folder / "output.log", "ab") as output:
             process = subprocess.Popen(
                 [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *words],

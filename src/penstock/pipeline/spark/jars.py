@@ -21,6 +21,7 @@ from xml.sax.saxutils import quoteattr
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.spark.cache import cache_folder
 from penstock.pipeline.spark.java import find_java
+from penstock.pipeline.spark.trust import trust_options
 
 FOLDER_VARIABLE = "PENSTOCK_JARS"
 MIRROR_VARIABLE = "PENSTOCK_MAVEN_REPOSITORY"
@@ -176,9 +177,10 @@ def _run_ivy(aside: Path, wanted: list[Jar]) -> str:
     settings, module = aside / "ivysettings.xml", aside / "ivy.xml"
     settings.write_text(_settings())
     module.write_text(_module(wanted))
+    java = find_java()
     command: list[str | Path] = [
-        find_java().program, "-cp", _ivy(), "org.apache.ivy.Main", "-settings", settings,
-        "-ivy", module, "-cache", aside / "cache",
+        java.program, *trust_options(java, aside), "-cp", _ivy(), "org.apache.ivy.Main",
+        "-settings", settings, "-ivy", module, "-cache", aside / "cache",
         "-retrieve", f"{aside}/[artifact]-[revision].[ext]",
     ]  # fmt: skip
     try:

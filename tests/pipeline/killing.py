@@ -1,8 +1,7 @@
-"""A pipeline that is killed and started again, and what readers of its sinks find meanwhile."""
+"""A pipeline that is killed and started again, and who else is killed under it."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -14,10 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from penstock.testing import Broker
-from tests.pipeline.postgres import Postgres
 from tests.pipeline.spark.cluster import Cluster
 
-PROGRESS_SECONDS_MAX = 300.0
+PROGRESS_SECONDS_MAX = 600.0
 """How long a pipeline may take to write again, a start of Spark on a busy machine included."""
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -43,8 +41,7 @@ class Life:
         deadline = time.monotonic() + PROGRESS_SECONDS_MAX
         best = -1
         while (found := look()) < rows:
-            if self._process.poll() is not None:
-                self._start()
+            self.keep_alive()
             if found > best:
                 best, deadline = found, time.monotonic() + PROGRESS_SECONDS_MAX
             assert time.monotonic() < deadline, f"only {found} of {rows} rows:\n{self._log()}"
@@ -52,13 +49,32 @@ class Life:
 
     def kill(self, *, java: bool = True, python: bool = True) -> None:
         """The driver, or one half of it: the other has to notice, and must do no harm meanwhile."""
-        own = [pid for pid in _pids() if _session(pid) == self._process.pid]
-        for pid in own:
-            is_java = "java" in os.path.basename(_command(pid).partition(" ")[0])
-            if (java and is_java) or (python and not is_java):
-                _kill(pid)
+        deadline = time.monotonic() + PROGRESS_SECONDS_MAX
+        # It may have ended by itself a moment ago, or have no Java yet: that would be no kill.
+        self.keep_alive()
+        while not (victims := self._processes(java=java, python=python)):
+            self.keep_alive()
+            assert time.monotonic() < deadline, f"there is no driver to kill:\n{self._log()}"
+            time.sleep(0.2)
+        for pid in victims:
+            _kill(pid)
         if python:
             self._process.wait()
+
+    def end(self) -> None:
+        """With whatever of it still runs."""
+        for pid in self._processes(java=True, python=True):
+            _kill(pid)
+        self._process.wait()
+
+    def _processes(self, *, java: bool, python: bool) -> list[int]:
+        own = [pid for pid in _pids() if _session(pid) == self._process.pid]
+        return [pid for pid in own if (java if _is_java(pid) else python)]
+
+    def keep_alive(self) -> None:
+        """Start it again if it has ended."""
+        if self._process.poll() is not None:
+            self._start()
 
     def _start(self) -> None:
         self.count += 1
@@ -73,7 +89,7 @@ class Life:
 
 
 class Victims:
-    """Who is killed: each kind in turn at first, then any."""
+    """Who is killed: by chance, but nobody a second time before each was killed once."""
 
     def __init__(
         self, chance: random.Random, life: Life, broker: Broker, cluster: Cluster | None
@@ -82,15 +98,28 @@ class Victims:
         self._life = life
         self._broker = broker
         self._workers = cluster.pids[1:] if cluster is not None else []
+        self._round = 0
+        self._next: list[Callable[[], None]] = []
         self.killed: Counter[str] = Counter()
-        self._ways = [self.driver, self.broker, self.python, self.java]
-        if cluster is not None:
-            self._ways.insert(0, self.executor)
 
-    def kill_one(self, number: int) -> None:
-        way = self._ways[number] if number < len(self._ways) else self._chance.choice(self._ways)
+    def kill_one(self) -> None:
+        if not self._next:
+            self._next = self._another_round()
+        way = self._next.pop(0)
         way()
         self.killed[way.__name__] += 1
+        print(f"{time.strftime('%H:%M:%S')} killed: {way.__name__}", flush=True)
+
+    def _another_round(self) -> list[Callable[[], None]]:
+        """The driver comes first in the first round: a short run has no other kill."""
+        drivers = [self.driver, self.python, self.java]
+        ways = [drivers[self._round % len(drivers)], self.broker]
+        if self._workers:
+            ways.append(self.executor)
+        if self._round:
+            self._chance.shuffle(ways)
+        self._round += 1
+        return ways
 
     def driver(self) -> None:
         self._life.kill()
@@ -109,6 +138,7 @@ class Victims:
     def executor(self) -> None:
         deadline = time.monotonic() + PROGRESS_SECONDS_MAX
         while not (running := [pid for pid in _pids() if self._is_executor(pid)]):
+            self._life.keep_alive()
             assert time.monotonic() < deadline, "there is no executor to kill"
             time.sleep(0.2)
         _kill(self._chance.choice(running))
@@ -117,43 +147,12 @@ class Victims:
         return _parent(pid) in self._workers and EXECUTOR in _command(pid)
 
 
-def parquet_count(lake: Path) -> int:
-    """The rows of all files that a listing finds now."""
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-    rows = 0
-    for folder, inner, names in os.walk(lake):
-        inner[:] = [name for name in inner if not name.startswith("_")]
-        found = [pq.read_metadata(Path(folder, name)) for name in names if name[0] not in "._"]
-        rows += sum(int(each.num_rows) for each in found)
-    return rows
-
-
-def iceberg_count(table: Path) -> int:
-    """The rows of the newest snapshot, by the table's own files."""
-    try:
-        version = (table / "metadata" / "version-hint.text").read_text().strip()
-        found = json.loads((table / "metadata" / f"v{version}.metadata.json").read_text())
-    except FileNotFoundError:
-        return 0
-    current = found.get("current-snapshot-id")
-    for snapshot in found.get("snapshots", []):
-        if snapshot["snapshot-id"] == current:
-            return int(snapshot["summary"]["total-records"])
-    return 0
-
-
-def table_count(postgres: Postgres, table: str) -> int:
-    """The rows of a table of the database; none if it is not there yet."""
-    found = postgres.query(
-        f"SELECT (xpath('/row/c/text()', query_to_xml('SELECT count(*) AS c FROM {table}', "
-        f"false, true, '')))[1] FROM pg_tables WHERE tablename = '{table}'"
-    )
-    return int(found[0][0]) if found else 0
-
-
 def _pids() -> Iterator[int]:
     yield from (int(name) for name in os.listdir("/proc") if name.isdecimal())
+
+
+def _is_java(pid: int) -> bool:
+    return "java" in os.path.basename(_command(pid).partition(" ")[0])
 
 
 def _session(pid: int) -> int:
