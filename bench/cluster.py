@@ -36,7 +36,9 @@ def three(node: Node) -> Iterator[Trio]:
 
     def make(directory: Path) -> Node:
         if isinstance(node, ApacheNode):
-            return ApacheNode(directory, config=node.config, heap=apache.HEAP_SHIPPED)
+            return ApacheNode(
+                directory, config=node.config, heap=apache.HEAP_SHIPPED, options=apache.JVM_OPTIONS
+            )
         return type(node)(directory, config=node.config)
 
     with Trio(node.directory / "trio", [make] * 3) as trio:

@@ -65,7 +65,9 @@ def _beside(node: Node) -> Node:
     """A node like the given one, with nothing in it."""
     directory = node.directory / "plain"
     if isinstance(node, ApacheNode):
-        return ApacheNode(directory, config=node.config, heap=apache.HEAP_SHIPPED)
+        return ApacheNode(
+            directory, config=node.config, heap=apache.HEAP_SHIPPED, options=apache.JVM_OPTIONS
+        )
     return type(node)(directory, config=node.config)
 
 

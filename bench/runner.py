@@ -93,7 +93,9 @@ def _node(target: str) -> Iterator[Node]:
     directory = Path(tempfile.mkdtemp(prefix=f"bench-{target}-"))
     node: Node
     if target == "apache":
-        node = ApacheNode(directory, config=NODE_CONFIG, heap=apache.HEAP_SHIPPED)
+        node = ApacheNode(
+            directory, config=NODE_CONFIG, heap=apache.HEAP_SHIPPED, options=apache.JVM_OPTIONS
+        )
     else:
         node = PenstockNode(directory, config=NODE_CONFIG)
     try:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import threading
+import asyncio
 import time
 from functools import partial
 
-from bench import topics
+from bench import java, topics
 from bench.model import Case, Criterion, Kind, Measures, Scale, cpu, throughput
+from bench.peer import Peer
 from bench.process import Spent, memory_mb
-from bench.rdkafka import ClientFailed, Consumer, Payload, Producer, SyncProducer
-from tests.oracle import apache
+from bench.rdkafka import Client, ClientFailed, Consumer, Payload, Producer, SyncProducer
+from penstock.protocol.generated.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from penstock.records.builder import BatchBuilder
 from tests.oracle.nodes import Node
 
 PARTITIONS = 4
 FLUSHING_PRODUCERS = 16
 SECONDS_MAX = 300
+PRODUCE_BY_NAME = 12
+"""The last version that names topics by their names."""
 
 # The Java producer's own defaults, spelled out for librdkafka, whose defaults are much larger.
 DEFAULT_BATCHES = {"batch_size": "16384", "linger_ms": "5"}
@@ -50,18 +56,10 @@ def produce_with_java(node: Node, scale: Scale) -> Measures:
     """Apache's own producer in its own JVM, which takes much of the machine for itself."""
     topic = topics.create(node, PARTITIONS)
     spent = Spent.now(node.pid)
-    ran = subprocess.run(
-        [*apache.java(), "org.apache.kafka.tools.ProducerPerformance", "--topic", topic,
-         "--num-records", str(scale.records), "--record-size", "100", "--throughput", "-1",
-         "--bootstrap-server", node.bootstrap],
-        capture_output=True, text=True, timeout=SECONDS_MAX, check=True,
-    )  # fmt: skip
+    rate = java.produce(node.bootstrap, topic, scale.records)
     used = spent.since()
-    found = re.search(rf"{scale.records} records sent, ([\d.]+) records/sec", ran.stdout)
-    if not found:
-        raise ClientFailed(f"ProducerPerformance printed {ran.stdout!r}")
     topics.delete(node, topic)
-    return {"cpu": used, "rate": float(found[1])}
+    return {"cpu": used, "rate": rate}
 
 
 def consume(node: Node, scale: Scale, *, size: int) -> Measures:
@@ -106,33 +104,42 @@ def latency(node: Node, scale: Scale) -> Measures:
 def flush(node: Node, scale: Scale) -> Measures:
     """Sixteen producers, each acknowledgement waiting for the disk."""
     topic = topics.create(node, PARTITIONS, {"flush.messages": "1"})
-    counts = [0] * FLUSHING_PRODUCERS
-    failures: list[Exception] = []
-    begun = threading.Barrier(FLUSHING_PRODUCERS)
-
-    def send(number: int) -> None:
-        payload, partition = Payload(100, count=1), number % PARTITIONS
-        try:
-            with SyncProducer(node.bootstrap) as producer:
-                producer.send(topic, payload, partition)  # connects
-                begun.wait(SECONDS_MAX)
-                deadline = time.monotonic() + scale.flush_seconds
-                while time.monotonic() < deadline:
-                    producer.send(topic, payload, partition)
-                    counts[number] += 1
-        except (ClientFailed, threading.BrokenBarrierError) as failure:
-            failures.append(failure)
-            begun.abort()
-
-    threads = [threading.Thread(target=send, args=(each,)) for each in range(FLUSHING_PRODUCERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    sent = asyncio.run(_send_and_wait(node.port, topic, scale.flush_seconds))
+    with Consumer(node.bootstrap) as consumer:
+        _expect(consumer, topic, sent)
     topics.delete(node, topic)
-    return {"rate": sum(counts) / scale.flush_seconds}
+    return {"rate": sent / scale.flush_seconds}
+
+
+async def _send_and_wait(port: int, topic: str, seconds: float) -> int:
+    """How many batches all producers together had acknowledged."""
+    peers = [await Peer.connect(port) for _ in range(FLUSHING_PRODUCERS)]
+    deadline = time.monotonic() + seconds
+
+    async def send(peer: Peer, partition: int) -> int:
+        batch = BatchBuilder()
+        batch.append(None, bytes(100), int(time.time() * 1000))
+        data = PartitionProduceData(index=partition, records=batch.build())
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        )
+        sent = 0
+        while time.monotonic() < deadline:
+            answer = await peer.ask(request, PRODUCE_BY_NAME)
+            error = answer.responses[0].partition_responses[0].error_code
+            if error:
+                raise ClientFailed(f"a batch was refused with error {error}")
+            sent += 1
+        return sent
+
+    try:
+        sends = (send(peer, number % PARTITIONS) for number, peer in enumerate(peers))
+        return sum(await asyncio.gather(*sends))
+    finally:
+        for peer in peers:
+            peer.close()
 
 
 def memory(node: Node, _: Scale) -> Measures:
@@ -140,8 +147,8 @@ def memory(node: Node, _: Scale) -> Measures:
     return {"memory": memory_mb(node.pid)}
 
 
-def _expect(producer: Producer, topic: str, count: int) -> None:
-    stored = sum(producer.end_offset(topic, partition) for partition in range(PARTITIONS))
+def _expect(client: Client, topic: str, count: int) -> None:
+    stored = sum(client.end_offset(topic, partition) for partition in range(PARTITIONS))
     if stored != count:
         raise ClientFailed(f"{topic} holds {stored} records, but {count} were acknowledged")
 
