@@ -10,7 +10,7 @@ ARGS ?=
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 KILLS ?= 50
-JOBS ?= 3
+JOBS ?= 4
 SEEDS ?= 1000
 MINUTES ?= 60
 
@@ -46,9 +46,12 @@ up: $(VENV)/broker.stamp ## Run a broker on localhost:9092 (ARGS="--port 9192 --
 	@$(COMPILE)
 	@exec $(BIN)/penstock up $(ARGS)
 
-# Many tests wait for timeouts and elections rather than compute: one more than two cores can take.
+# Many tests wait for timeouts and elections rather than compute: two more than two cores can take.
+# The doctor, since the classes that Spark starts faster with may have made room for those of other
+# checkouts. Tests run without them too.
 test: install system-packages ## Run all tests (ARGS="-k words" picks some, JOBS=1 runs them one by one)
 	@$(COMPILE)
+	-@$(BIN)/penstock pipeline doctor >/dev/null
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
 	  --no-loadscope-reorder --max-worker-restart 0 --durations 25 $(ARGS)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -44,13 +45,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a test that takes minutes come first: at the end, one would keep all waiting.
+    """Give out files in an order that keeps all workers and cores busy to the end.
 
-    Then pipelines: py4j waits for Java with select(), which knows no descriptor above 1023, and
-    tests of storage leave thousands of files open in their process.
+    Those with a test that takes minutes come first: at the end, one would keep all waiting. Files
+    of pipelines, which compute, take turns with those of nodes, which mostly wait. What is left
+    comes last: py4j waits for Java with select(), which knows no descriptor above 1023, and tests
+    of storage leave thousands of files open in their process.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in slow, "pipeline" not in item.path.parts))
+    turns: Counter[tuple[int, bool]] = Counter()
+    places: dict[Path, tuple[int, int, bool]] = {}
+    for path in dict.fromkeys(item.path for item in items):
+        computes = "pipeline" in path.parts
+        waits = not {"compat", "system"}.isdisjoint(path.parts)
+        stage = 0 if path in slow else 1 if computes or waits else 2
+        places[path] = (stage, turns[stage, computes], not computes)
+        turns[stage, computes] += 1
+    items.sort(key=lambda item: places[item.path])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -187,7 +187,7 @@ class Node:
 
 
 class ApacheNode(Node):
-    """Apache Kafka, one combined KRaft node, with its shipped JVM options and defaults."""
+    """Apache Kafka, one combined KRaft node, with its defaults, in a JVM for a short life."""
 
     name = "Apache Kafka"
 
@@ -199,9 +199,11 @@ class ApacheNode(Node):
         data: Path | None = None,
         port: int | None = None,
         heap: tuple[str, ...] = apache.HEAP_TESTS,
+        options: tuple[str, ...] = apache.JVM_SHORT,
     ) -> None:
         super().__init__(directory, config=config, data=data, port=port)
         self.heap = heap
+        self.options = options
 
     def prepare(self) -> None:
         self.write_properties()
@@ -222,7 +224,8 @@ class ApacheNode(Node):
             raise NodeFailed(f"Apache Kafka could not format {directories}: {made.stderr}")
 
     def command(self) -> list[str]:
-        return [*apache.java(heap=self.heap), "kafka.Kafka", str(self.properties_path)]
+        java = apache.java(heap=self.heap, options=self.options)
+        return [*java, "kafka.Kafka", str(self.properties_path)]
 
 
 class PenstockNode(Node):

@@ -74,7 +74,7 @@ class Tools:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
-            options = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *self._options)
+            options = (*apache.JVM_SHORT, *self._options)
             self._process = subprocess.Popen(
                 [*apache.java(options=options), str(_RUNNER)],
                 stdin=subprocess.PIPE,

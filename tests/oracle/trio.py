@@ -13,8 +13,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from penstock.testing.cluster import find_leader
-from tests.oracle import apache
-from tests.oracle.nodes import START_SECONDS_MAX, ApacheNode, Node, NodeFailed
+from tests.oracle.nodes import START_SECONDS_MAX, Node, NodeFailed
 
 REPLICATED = {
     "offsets.topic.replication.factor": "3",
@@ -38,15 +37,6 @@ _HARMLESS = re.compile(
 
 Make = Callable[[Path], Node]
 """Makes a node in a directory; its ports are its own."""
-
-
-class LightApacheNode(ApacheNode):
-    """Apache Kafka with the options of a short life: it starts for two thirds of the work."""
-
-    def command(self) -> list[str]:
-        options = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-        command = apache.java(heap=self.heap, options=options)
-        return [*command, "kafka.Kafka", str(self.properties_path)]
 
 
 class Trio:

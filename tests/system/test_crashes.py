@@ -15,8 +15,8 @@ from tests.oracle import wire
 from tests.oracle.nodes import Node
 from tests.system.senders import Sender
 
-# `make endure` plays more. Apache Kafka takes ten seconds to come back: give it fewer.
-CRASHES = int(os.environ.get("PENSTOCK_TEST_CRASHES", "20"))
+# `make endure` plays fifty. Apache Kafka takes ten seconds to come back: give it fewer.
+CRASHES = int(os.environ.get("PENSTOCK_TEST_CRASHES", "8"))
 CODECS = {"plain": "none", "squeezed": "lz4", "pressed": "zstd"}
 PARTITIONS = 3
 

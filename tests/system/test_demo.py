@@ -23,7 +23,10 @@ def test_a_log_comes_into_a_lake_once_whatever_is_killed(tmp_path: Path) -> None
     assert "lines written 6,000, in the lake 5,988, dead letters 12" in told.stdout
     assert "missing 0, doubled 0, strangers 0" in told.stdout
     assert told.stderr.count("kill -9") == 2
-    assert (tmp_path / "counts.svg").read_text().startswith("<svg")
+    picture = (tmp_path / "counts.svg").read_text()
+    assert picture.startswith("<svg")
+    for section in ("(home)", "help", "news", "search", "shop"):
+        assert f">{section}</text>" in picture
 
 
 def test_the_demo_loses_and_doubles_nothing() -> None:

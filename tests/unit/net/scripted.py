@@ -8,6 +8,7 @@ slice of the service's file between two bytes strings, `b` a large reply, `m` ec
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import struct
 import threading
@@ -24,6 +25,7 @@ from penstock.platform.disk import Disk, File
 
 LARGE_BYTES = 4_000_000
 MUTE_SECONDS = 0.3
+NARROW_BYTES = 65536
 
 
 def frame(body: bytes) -> bytes:
@@ -203,7 +205,17 @@ class Running:
 
     async def client(self, tls: ssl.SSLContext | None = None) -> Client:
         made = await asyncio.open_connection("127.0.0.1", self.listener.port, ssl=tls)
-        client = Client(*made)
+        return self._kept(Client(*made))
+
+    async def narrow_client(self) -> Client:
+        """One whose kernel takes little that it does not read, whatever the machine's defaults."""
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW_BYTES)  # before it connects
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.listener.port))
+        return self._kept(Client(*await asyncio.open_connection(sock=sock)))
+
+    def _kept(self, client: Client) -> Client:
         self._clients.append(client)
         return client
 

@@ -12,7 +12,7 @@ from penstock.net.admission import Admission, Bounds
 from penstock.net.buffers import BufferPool
 from penstock.net.listener import Limits, Listener
 from tests.unit.net.conftest import Run
-from tests.unit.net.scripted import ScriptedService, eventually, running
+from tests.unit.net.scripted import NARROW_BYTES, ScriptedService, eventually, running
 
 
 def test_connections_above_the_limit_wait_until_others_leave(run: Run) -> None:
@@ -276,9 +276,9 @@ def test_an_empty_host_means_both_families_and_plain_addresses(run: Run) -> None
 
 def test_replies_that_nobody_takes_are_bounded_for_all_clients_together(run: Run) -> None:
     async def scenario() -> None:
-        async with running() as node:
-            node.listener.pool.unsent.bytes_max = 100_000  # the kernel takes most
-            deaf = [await node.client() for _ in range(4)]
+        async with running(Limits(send_buffer_bytes=NARROW_BYTES)) as node:
+            node.listener.pool.unsent.bytes_max = 100_000
+            deaf = [await node.narrow_client() for _ in range(4)]
             for client in deaf:
                 client.writer.transport.pause_reading()  # type: ignore[attr-defined]
                 client.send(b"b")
@@ -297,8 +297,8 @@ def test_replies_that_nobody_takes_are_bounded_for_all_clients_together(run: Run
 
 def test_a_reply_that_is_taken_is_owed_no_longer(run: Run) -> None:
     async def scenario() -> None:
-        async with running() as node:
-            client = await node.client()
+        async with running(Limits(send_buffer_bytes=NARROW_BYTES)) as node:
+            client = await node.narrow_client()
             client.send(b"b")
             await eventually(lambda: node.listener.pool.unsent.bytes > 0)
             assert len(await client.receive()) == 4_000_000

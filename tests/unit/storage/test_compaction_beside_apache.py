@@ -57,16 +57,16 @@ def fill(bootstrap: str, seed: int) -> None:
     def send(producer: Producer, count: int) -> None:
         for _ in range(count):
             value = None if chance.random() < 0.2 else chance.randbytes(chance.randrange(2000))
-            key = b"key%d" % chance.randrange(300)
+            key = b"key%d" % chance.randrange(600)
             producer.produce(PARTITION.topic, value, key, headers=[("h", b"x")])
         assert producer.flush(SECONDS_MAX) == 0
 
-    for _ in range(40):
+    for _ in range(16):
         for producer in plain:
-            send(producer, chance.randrange(1, 40))
+            send(producer, chance.randrange(1, 100))
         for writer in writers:
             writer.begin_transaction()
-            send(writer, chance.randrange(1, 10))
+            send(writer, chance.randrange(1, 25))
             if chance.random() < 0.5:
                 writer.commit_transaction(SECONDS_MAX)
             else:
