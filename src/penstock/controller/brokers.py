@@ -225,6 +225,10 @@ def _next_standing(
     if was is Standing.FENCED:
         if request.want_shut_down:
             return Standing.GONE
+        if broker.shutting_down:
+            # It does not change its mind: this heartbeat is older than that, and came late. Who
+            # led once more could not hand over, for nobody can join whom a leaving broker leads.
+            return Standing.FENCED
         caught_up = request.current_metadata_offset >= broker.epoch
         return Standing.ACTIVE if caught_up and not request.want_fence else Standing.FENCED
     if was is Standing.ACTIVE:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.metadata.levels import SUPPORTED
-from penstock.metadata.topics import DIRECTORY_UNASSIGNED
+from penstock.metadata.topics import DIRECTORY_UNASSIGNED, PartitionImage
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.generated import assign_replicas_to_dirs as ad
@@ -195,6 +195,24 @@ def test_a_broker_that_leaves_hands_over_first() -> None:
     stage.beat(2)
     assert stage.beat(1, want_shut_down=True).should_shut_down
     assert stage.image.cluster.brokers[1].fenced
+
+
+def test_a_broker_that_is_leaving_is_not_taken_back_by_a_heartbeat_that_comes_late() -> None:
+    stage = Stage(2)
+    stage.create(topic("a", 1, 1), topic("b", 4, 2))
+    stage.beat(1, want_shut_down=True)
+    stage.now += 9_001
+    stage.beat(2)
+    assert stage.tick() is not None, "and was not heard of while it handed over"
+    response = stage.beat(1)  # sent before it wanted to leave
+    assert (response.should_shut_down, response.is_fenced) == (False, True)
+    leaders = {state.leader for topic in ("a", "b") for state in _states(stage, topic)}
+    assert 1 not in leaders
+    assert stage.beat(1, want_shut_down=True).should_shut_down
+
+
+def _states(stage: Stage, name: str) -> list[PartitionImage]:
+    return list(stage.image.topics.by_name[name].partitions.values())
 
 
 def test_a_lone_broker_may_stop_as_soon_as_it_leads_nothing() -> None:
