@@ -55,6 +55,9 @@ class Sharing:
         """Nobody writes any more: in the end the group is done with all that is there, and what
         was rejected is in the dead-letter topic."""
         cluster = self._cluster
+        await cluster.until(
+            lambda: self._led(self._place) is not None, SECONDS_MAX, "the shared partition is led"
+        )
         offsets = self._offsets()
         for member in self._members:
             member.calm = True
@@ -89,13 +92,15 @@ class Sharing:
             return None
         return machine.node.broker.hosted.get((place.topic, place.partition))
 
-    def _led(self, place: Place) -> Partition:
+    def _led(self, place: Place) -> Partition | None:
+        """A partition at its leader; None while the lead goes from one to another."""
         hosted = [self._hosted(machine.node_id, place) for machine in self._cluster.brokers]
-        return next(each for each in hosted if each is not None and each.leading)
+        return next((each for each in hosted if each is not None and each.leading), None)
 
     def _offsets(self) -> list[int]:
         """All records that are there."""
         partition = self._led(self._place)
+        assert partition is not None
         return [
             offset
             for head, _ in partition.log.batches(0, partition.high_watermark)
@@ -106,6 +111,8 @@ class Sharing:
     def _buried(self) -> set[int]:
         """The offsets of the records of which there are letters."""
         partition = self._led(LETTERS)
+        if partition is None:
+            return set()  # for now
         return {
             int(value or b"-1")
             for head, data in partition.log.batches(0, partition.high_watermark)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from penstock.metadata.topics import TopicImage
-from penstock.testing.sim.clients.streams import StreamsThread, changelog, handed_on
+from penstock.testing.sim.clients.streams import (
+    REBALANCE_MS,
+    StreamsThread,
+    changelog,
+    handed_on,
+)
 from penstock.testing.sim.clients.streams_ledger import Task, TaskLedger
 from penstock.testing.sim.clients.talk import Address
 from penstock.testing.sim.clients.violation import Violation
@@ -21,7 +26,7 @@ class Streaming:
     """Groups differ: some keep a second copy of each state."""
 
     def __init__(self, cluster: Cluster, source: str, partitions: int, seed: int) -> None:
-        self.ledger = TaskLedger(PATIENCE_SECONDS)
+        self.ledger = TaskLedger(PATIENCE_SECONDS, REBALANCE_MS / 1000)
         self._cluster = cluster
         self._source = source
         self._partitions = partitions

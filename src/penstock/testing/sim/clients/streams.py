@@ -158,9 +158,13 @@ class StreamsThread:
             self._forget()
         request, sent = self._request(self._epoch), self._now
         coordinator_epoch = self._epoch_at(address)
-        answer = await self._talk.ask(address, request)
-        if not self.calm and self._talk.dice.random() < DEAF:
-            raise PeerLost("it was given up a moment before")
+        try:
+            answer = await self._talk.ask(address, request)
+            if not self.calm and self._talk.dice.random() < DEAF:
+                raise PeerLost("it was given up a moment before")
+        except PeerLost:
+            self._ledger.owe(self._member_id, sent)
+            raise
         error = ErrorCode(answer.error_code)
         if not error:
             await self._take(answer, request, sent, address, coordinator_epoch)
@@ -204,7 +208,10 @@ class StreamsThread:
         self._says_all = dice.random() < 0.1
         self._wait_seconds = answer.heartbeat_interval_ms / 1000
         if answer.active_tasks is None:
+            if request.active_tasks is not None:
+                self._ledger.owe_nothing(member)
             return
+        self._ledger.owe(member, sent)
         active = _tasks(answer.active_tasks)
         given = Given(member, self._now, self._epoch_at(address))
         if self._active - active:
