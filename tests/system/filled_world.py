@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from inspect import isawaitable
 from typing import Any, cast
 
 from penstock.app.node import Node
@@ -69,6 +70,7 @@ class Line:
         self.peer = ("127.0.0.1", 1)
         self.gate = Gate(self.peer[0], node.broker.authorizer, who)
         self.last_active = 0.0
+        self.more_follow = False
         self.aborted = False
         self.on_lost: Any = None
 
@@ -84,7 +86,7 @@ class Line:
 
     async def send(self, api_key: int, version: int, frame: bytes) -> Any:
         reply = self._service.serve(cast(Connection, self), memoryview(bytearray(frame)))
-        if isinstance(reply, asyncio.Future):
+        if isawaitable(reply):
             async with asyncio.timeout(10):
                 reply = await reply
         if self.aborted:

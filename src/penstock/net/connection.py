@@ -12,9 +12,11 @@ import logging
 import socket
 from asyncio import Future
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from penstock.net.framing import FrameAssembly, FrameError, frame_length
+from penstock.net.late_reply import LateReply
 from penstock.net.outbox import Outbox, Part
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ Reply = bytearray | list[Part]
 """A whole response frame: as bytes, or as parts of which some are slices of files."""
 
 
+_LATER = (Future, LateReply)
+
+
 class CloseConnection(Exception):
     """The peer broke the protocol, or asked for what only closing can answer."""
 
@@ -40,7 +45,7 @@ class Service(Protocol):
 
     def serve(
         self, connection: Connection, frame: memoryview
-    ) -> Reply | Future[Reply | None] | None:
+    ) -> Reply | Future[Reply | None] | LateReply[Reply] | None:
         """Serve one request. The frame's bytes are gone when this returns.
 
         None means that the request has no reply. Raises CloseConnection.
@@ -63,7 +68,7 @@ class _Slot:
     __slots__ = ("future", "ready", "reply")
 
     def __init__(self) -> None:
-        self.future: Future[Reply | None] | None = None
+        self.future: Future[Reply | None] | LateReply[Reply] | None = None
         self.reply: Reply | None = None
         self.ready = False
 
@@ -165,10 +170,10 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = self._halted = True
         self._end_mute()
         self._assembly.drop()
-        for slot in self._slots:
+        slots, self._slots = self._slots, deque()
+        for slot in slots:
             if slot.future is not None:
                 slot.future.cancel()
-        self._slots.clear()
         self._outbox.forget()
         self._listener.pool.unsent.settle(self)
         self._listener.forget(self)
@@ -228,13 +233,14 @@ class Connection(asyncio.BufferedProtocol):
         served = self._service.serve(self, frame)
         if served is None:
             return
-        if isinstance(served, Future):
+        if isinstance(served, _LATER):
             first = not self._slots
             self._overlapping = (first or self._overlapping) and self._service.may_overlap(frame)
             slot = _Slot()
             slot.future = served
             self._slots.append(slot)
-            served.add_done_callback(lambda done: self._settle(slot, done))
+            settle = self._settle if isinstance(served, Future) else self._settle_at_once
+            served.add_done_callback(partial(settle, slot))
         elif self._slots:
             slot = _Slot()
             slot.reply = served
@@ -243,17 +249,30 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._outbox.send(served)
 
-    def _settle(self, slot: _Slot, done: Future[Reply | None]) -> None:
+    def _settle(self, slot: _Slot, done: Future[Reply | None] | LateReply[Reply]) -> None:
+        if self._fill(slot, done):
+            self._writable()
+
+    def _settle_at_once(self, slot: _Slot, done: LateReply[Reply]) -> None:
+        """The same for who is in the middle of something: no request begins before that is over."""
+        if self._fill(slot, done):
+            if self._closing or self._assembly.waiting:
+                self._listener.loop.call_soon(self._writable)
+            else:
+                self._writable()
+
+    def _fill(self, slot: _Slot, done: Future[Reply | None] | LateReply[Reply]) -> bool:
+        """Send what the place was kept for, and what waits behind it; False if all is over."""
         if self.transport.is_closing():
-            return
+            return False
         if done.cancelled():
             # Not by this connection's end: nothing would ever fill the place in the queue.
             self._refuse(CloseConnection("what a request waited for was given up"))
-            return
+            return False
         problem = done.exception()
         if problem is not None:
             self._refuse(problem)
-            return
+            return False
         self.last_active = self._listener.loop.time()
         slot.reply = done.result()
         slot.ready = True
@@ -262,7 +281,7 @@ class Connection(asyncio.BufferedProtocol):
             reply = slots.popleft().reply
             if reply is not None:
                 self._outbox.send(reply)
-        self._writable()
+        return True
 
     def _writable(self) -> None:
         """Go on with what was put aside, or finish closing, now that something left."""
@@ -317,6 +336,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted is not None:
             self._muted.cancel()
             self._muted = None
+
+    @property
+    def more_follow(self) -> bool:
+        """Whether the request that is being served came together with others."""
+        return self._outbox.corked
 
     @property
     def held_bytes(self) -> int:

@@ -135,6 +135,11 @@ class Outbox:
             if not self.congested:
                 self._advance()
 
+    @property
+    def corked(self) -> bool:
+        """Whether replies are held back, because there are more requests."""
+        return self._corked is not None
+
     def cork(self) -> None:
         """Hold small replies back until `uncork`.
 

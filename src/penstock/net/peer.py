@@ -94,11 +94,21 @@ class Peer:
 
     async def ask(self, request: Message, seconds_max: float, version: int | None = None) -> Any:
         """The other node's answer; PeerLost if there is none in time."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds_max
+        connection = self._connection
         try:
-            async with asyncio.timeout(seconds_max):
-                connection = await self._connected()
-                chosen = connection.version_of(request.API_KEY) if version is None else version
-                return await connection.ask(request, chosen)
+            if connection is None or not connection.open or not connection.fresh:
+                async with asyncio.timeout_at(until):
+                    connection = await self._connected()
+            chosen = connection.version_of(request.API_KEY) if version is None else version
+            answer = connection.ask(request, chosen)
+            # Cheaper than a timeout around all: this is asked for each batch on its way.
+            timer = loop.call_at(until, _give_up, answer)
+            try:
+                return await answer
+            finally:
+                timer.cancel()
         except TimeoutError:
             # An answer that comes later would be taken for another's: begin anew.
             self._drop()
@@ -267,6 +277,11 @@ class _Connection(asyncio.BufferedProtocol):
             answer = self._waiting.popleft().answer
             if not answer.done():
                 answer.set_exception(problem)
+
+
+def _give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
 
 
 def _kind(problem: BaseException | None) -> type[PeerLost]:

@@ -20,6 +20,7 @@ from penstock.server.fetch_sessions import FetchSessions
 from penstock.server.isr_changes import IsrChanges
 from penstock.server.log_moves import LogMoves
 from penstock.server.neighbours import Neighbours
+from penstock.server.parked_fetches import DueFollowers
 from penstock.server.producer_ids import ProducerIds
 from penstock.server.quotas import Quotas
 from penstock.server.reconcile import Reconciler, settle
@@ -122,6 +123,7 @@ class Broker:
         self.hosted_by_id: dict[tuple[bytes, int], Partition] = {}
         self.parked_fetches = 0
         self.parked_partitions = 0
+        self.due_followers = DueFollowers(self.loop)
         self.on_deleted: Callable[[TopicPartition], None] = lambda _: None
         """Told of each partition whose log is deleted."""
         self.fetch_sessions = FetchSessions(

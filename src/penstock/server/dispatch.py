@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.net.connection import CloseConnection, Connection, Reply
+from penstock.net.late_reply import LateReply
 from penstock.net.outbox import Part
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.headers import read_request_header
@@ -121,7 +122,7 @@ class Dispatcher:
 
     def serve(
         self, connection: Connection, frame: memoryview
-    ) -> Reply | asyncio.Future[Reply | None] | None:
+    ) -> Reply | asyncio.Future[Reply | None] | LateReply[Reply] | None:
         """Answer one request frame."""
         quotas = self._broker.metered
         account = None
@@ -174,6 +175,10 @@ class Dispatcher:
             if account is not None:
                 account.settle(call, None)
             return None
+        if isinstance(response, LateReply):
+            if account is not None:
+                account.stop()
+            return response.then(partial(_settled, route.spec, call))
         if account is not None:
             account.pause()
             response = account.watch(response)
@@ -187,17 +192,19 @@ class Dispatcher:
         timeout_ms: int,
         results: list[Result],
         account: Account | None,
-    ) -> Reply | asyncio.Future[Reply | None]:
+    ) -> Reply | LateReply[Reply]:
         """Answer batches that were taken the short way, but not all of them at once or at all."""
         from penstock.server.handlers.produce import answer_results
 
+        if not connection.more_follow:
+            self._broker.due_followers.answer()  # they first: the answer waits for them
         api_key, version, correlation_id, client_id, _ = read_request_header(frame)
         call = Call(connection, api_key, version, correlation_id, client_id)
         call.account = account
         finish = partial(_settled, API[api_key], call)
         reply: Any = answer_results(self._broker, call, acks, timeout_ms, results, finish)
-        if account is not None and isinstance(reply, asyncio.Future):
-            account.pause()
+        if account is not None and isinstance(reply, LateReply):
+            account.stop()
         return reply  # type: ignore[no-any-return]
 
     def _route(self, call: Call) -> Route:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.net.late_reply import LateReply
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -49,7 +51,7 @@ class ParkedFetch:
         self._missing = min_bytes - reading.size
         self._looking = False
         self._must_answer = False
-        self.answer: asyncio.Future[FetchResponse] = broker.loop.create_future()
+        self.answer: LateReply[FetchResponse] = LateReply()
         # Whoever awaits the answer may be gone before it comes: leaving must not depend on them.
         self.answer.add_done_callback(self._leave)
         self._timer = broker.loop.call_later(wait_ms / 1000, self._time_out)
@@ -71,7 +73,10 @@ class ParkedFetch:
             self._must_answer = True
         if (size == 0 or self._missing <= 0) and not self._looking:
             self._looking = True  # once for all that is appended before the loop comes round
-            self._reading.broker.loop.call_soon(self._look)
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        self._reading.broker.loop.call_soon(self._look)
 
     def _time_out(self) -> None:
         self._must_answer = True
@@ -88,7 +93,7 @@ class ParkedFetch:
         else:
             self._missing = self._min_bytes - reading.size
 
-    def _leave(self, _: asyncio.Future[FetchResponse]) -> None:
+    def _leave(self, _: LateReply[FetchResponse]) -> None:
         self._timer.cancel()
         for partition in self._partitions:
             partition.audience.unpark(self)
@@ -114,11 +119,22 @@ class ParkedFollower(ParkedFetch):
         self._follower.watch.parked = self
         return []
 
-    def _leave(self, answer: asyncio.Future[FetchResponse]) -> None:
+    def _leave(self, answer: LateReply[FetchResponse]) -> None:
         super()._leave(answer)
         watch = self._follower.watch
         if watch.parked is self:
             watch.parked = None
+
+    def _look_soon(self) -> None:
+        self._reading.broker.due_followers.add(self)
+
+    def look(self) -> None:
+        """Answer, if there is something to say."""
+        try:
+            self._look()
+        except Exception as problem:  # noqa: BLE001 - its connection tells; a batch is on its way
+            if not self.answer.done():
+                self.answer.set_exception(problem)
 
     def marks_moved(self) -> None:
         """The watermark moved, or the beginning of the log."""
@@ -139,3 +155,33 @@ class ParkedFollower(ParkedFetch):
         if self._follower.is_early and not self.answer.done() and not self._looking:
             self._looking = True
             self._reading.broker.loop.call_later(EARLY_MS / 1000, self._look)
+
+
+class DueFollowers:
+    """Fetches of followers for which there is something now.
+
+    They are answered when the loop comes round, all that was appended until then at once. Whoever
+    waits for nothing but the followers has them answered on the spot.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._parked: list[ParkedFollower] = []
+        self._scheduled = False
+
+    def add(self, parked: ParkedFollower) -> None:
+        self._parked.append(parked)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._come_round)
+
+    def _come_round(self) -> None:
+        self._scheduled = False
+        self.answer()
+
+    def answer(self) -> None:
+        """Answer them now."""
+        if self._parked:
+            parked, self._parked = self._parked, []
+            for each in parked:
+                each.look()

@@ -20,10 +20,10 @@ from penstock.replica.transactions import NOT_TRANSACTIONAL
 from penstock.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from penstock.net.connection import Connection, Reply
+    from penstock.net.late_reply import LateReply
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
     from penstock.server.quota_account import Account
@@ -54,7 +54,7 @@ Batch = tuple["Partition", int, int, int]
 """Where it goes, the partition's index, and where in the frame it begins and ends."""
 Result = tuple["Partition", int, Any]
 """The partition, its index, and what became of its batch."""
-Answer = Union["Reply", "asyncio.Future[Reply | None]"]
+Answer = Union["Reply", "LateReply[Reply]"]
 
 
 def serve_plain(

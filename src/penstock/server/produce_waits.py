@@ -7,10 +7,10 @@ makes the reply, on the spot.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.model.errors import ErrorCode
+from penstock.net.late_reply import LateReply
 from penstock.server.leaders import point_at_leader
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ProduceWait(Generic[Outcome]):
             if place.fate is None:
                 self._left += 1
                 place.wait = self
-        self.reply: asyncio.Future[Outcome] = broker.loop.create_future()
+        self.reply: LateReply[Outcome] = LateReply()
         self._timer = broker.loop.call_later(max(timeout_ms, 0) / 1000, self._time_out)
         if not self._left:
             self._end()

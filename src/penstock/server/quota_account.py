@@ -36,7 +36,7 @@ class Account:
     takes the account away from the call. Who has no such right pays for having asked.
     """
 
-    __slots__ = ("_began", "_connection", "_quotas", "_size", "_spent", "_time")
+    __slots__ = ("_began", "_connection", "_quotas", "_size", "_spent", "_stopped", "_time")
 
     def __init__(
         self, quotas: Quotas, time: Callable[[], float], connection: Connection, size: int
@@ -47,6 +47,7 @@ class Account:
         self._connection = connection
         self._size = size
         self._spent = 0.0
+        self._stopped = False
         self._began = time()
 
     def settle(self, call: Call, response: Any) -> None:
@@ -78,7 +79,8 @@ class Account:
         if produced:
             wait_ms = quotas.produce.charge(principal.name, client_id, self._size, now)
         if timed and quotas.request:
-            self.pause()
+            if not self._stopped:
+                self.pause()
             percent = 100 * self._spent
             wait_ms = max(wait_ms, quotas.request.charge(principal.name, client_id, percent, now))
         return wait_ms
@@ -104,6 +106,12 @@ class Account:
         now = self._time()
         self._spent += now - self._began
         self._began = now
+
+    def stop(self) -> None:
+        """Count the time up to now, and no more: the request waits, and its answer is all that is
+        still to be made."""
+        self.pause()
+        self._stopped = True
 
     @types.coroutine
     def watch(self, work: Awaitable[Any]) -> Generator[Any, Any, Any]:

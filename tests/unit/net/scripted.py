@@ -1,8 +1,9 @@
 """A service that does what its frames say, and a client that speaks frames.
 
 The first byte of a frame is a command: `e` echo at once, `w` wait until the test releases it, `o`
-the same for a request that may overlap others, `n` no reply, `x` close, `!` our own fault, `s` a
-slice of the service's file between two bytes strings, `b` a large reply, `m` echo and mute.
+the same for a request that may overlap others, `l` the same with a reply that is told on the spot,
+`n` no reply, `x` close, `!` our own fault, `s` a slice of the service's file between two bytes
+strings, `b` a large reply, `m` echo and mute.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import asynccontextmanager
 from penstock.net.admission import Admission
 from penstock.net.buffers import BufferPool
 from penstock.net.connection import CloseConnection, Connection, Reply
+from penstock.net.late_reply import LateReply
 from penstock.net.listener import Limits, Listener
 from penstock.net.tls import ServerTls
 from penstock.platform.disk import Disk, File
@@ -46,18 +48,18 @@ class ScriptedService:
 
     def __init__(self, file: File | None = None) -> None:
         self.served: list[bytes] = []
-        self.waiting: dict[bytes, asyncio.Future[Reply | None]] = {}
+        self.waiting: dict[bytes, asyncio.Future[Reply | None] | LateReply[Reply]] = {}
         self.file = file
 
     def gate(self, _: Connection) -> None:
         """Everybody passes."""
 
     def may_overlap(self, view: memoryview) -> bool:
-        return bytes(view[:1]) == b"o"
+        return bytes(view[:1]) in (b"o", b"l")
 
     def serve(
         self, connection: Connection, view: memoryview
-    ) -> Reply | asyncio.Future[Reply | None] | None:
+    ) -> Reply | asyncio.Future[Reply | None] | LateReply[Reply] | None:
         body = bytes(view)
         self.served.append(body)
         match body[:1]:
@@ -69,6 +71,9 @@ class ScriptedService:
                 raise RuntimeError("a fault of our own")
             case b"w" | b"o":
                 self.waiting[body] = asyncio.get_running_loop().create_future()
+                return self.waiting[body]
+            case b"l":
+                self.waiting[body] = LateReply()
                 return self.waiting[body]
             case b"b":
                 return bytearray(frame(b"b" * LARGE_BYTES))
@@ -90,7 +95,7 @@ class ScriptedService:
 
 
 class GuardedGate:
-    """Lets nobody pass before the service has heard an `l`."""
+    """Lets nobody pass before the service has heard an `h`."""
 
     def __init__(self) -> None:
         self.open = False
@@ -106,15 +111,15 @@ class GuardedGate:
 
 
 class GuardedService(ScriptedService):
-    """Asks who is there: `l` logs in."""
+    """Asks who is there: `h` says who."""
 
     def gate(self, _: Connection) -> GuardedGate:  # type: ignore[override]
         return GuardedGate()
 
     def serve(
         self, connection: Connection, view: memoryview
-    ) -> Reply | asyncio.Future[Reply | None] | None:
-        if bytes(view[:1]) == b"l":
+    ) -> Reply | asyncio.Future[Reply | None] | LateReply[Reply] | None:
+        if bytes(view[:1]) == b"h":
             connection.gate.let_in()
         return super().serve(connection, view)
 
@@ -128,7 +133,7 @@ class SlowService(ScriptedService):
 
     def serve(
         self, connection: Connection, view: memoryview
-    ) -> Reply | asyncio.Future[Reply | None] | None:
+    ) -> Reply | asyncio.Future[Reply | None] | LateReply[Reply] | None:
         time.sleep(self._seconds)
         return super().serve(connection, view)
 
@@ -190,6 +195,12 @@ class Client:
         except TimeoutError:
             return True
         return False
+
+    def reset(self) -> None:
+        """Go away at once: a mere end would be a half-close."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
 
     def close(self) -> None:
         self.writer.close()

@@ -22,8 +22,8 @@ def guard(node: Running, seconds: float = 15.0, count: int = 1000, per_address: 
 
 async def logged_in(node: Running) -> Client:
     client = await node.client()
-    client.send(b"l")
-    assert await client.receive() == b"l"
+    client.send(b"h")
+    assert await client.receive() == b"h"
     return client
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class Client:
     listener_name = "PLAINTEXT"
     peer = ("127.0.0.1", 1)
     last_active = 0.0
+    more_follow = False
 
     def __init__(self, gate: Gate | None = None) -> None:
         self.gate = gate
@@ -79,7 +81,7 @@ class Scene:
     async def long(self, frame: bytes) -> Any:
         try:
             reply: Any = self._long.serve(Client(), memoryview(bytearray(frame)))  # type: ignore[arg-type]
-            return await reply if isinstance(reply, asyncio.Future) else reply
+            return await reply if isawaitable(reply) else reply
         except CloseConnection as closed:
             return str(closed)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import struct
 from collections.abc import AsyncIterator
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Client:
     listener_name = "PLAINTEXT"
     peer = ("127.0.0.1", 1)
     gate = None
+    more_follow = False
 
 
 class Pair:
@@ -55,7 +56,7 @@ class Pair:
         frame = bytearray(question(request, version)[4:])
         try:
             reply: Any = by.serve(Client(), memoryview(frame))  # type: ignore[arg-type]
-            if isinstance(reply, asyncio.Future):
+            if isawaitable(reply):
                 reply = await reply
         except CloseConnection as closed:
             return str(closed)

@@ -28,9 +28,9 @@ from penstock.server.produce_waits import Outcome, Place, ProduceWait
 from penstock.server.txn_first_batches import Question, verify_batches
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable
 
+    from penstock.net.late_reply import LateReply
     from penstock.protocol.generated.produce import ProduceRequest, TopicProduceData
     from penstock.replica.partition import Partition
     from penstock.server.broker import Broker
@@ -106,7 +106,7 @@ def answer_results(
     timeout_ms: int,
     results: list[Result],
     finish: Callable[[ProduceResponse], Outcome],
-) -> Outcome | asyncio.Future[Outcome]:
+) -> Outcome | LateReply[Outcome]:
     """Answer batches for partitions of one topic that were handed to their logs before."""
     pending: list[Place] = []
     refused: list[ErrorCode] = []

@@ -181,8 +181,6 @@ class TransactionalProducer:
         return True
 
 
-NOTHING_HAPPENED = (
-    *NOT_HERE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-)
+NOTHING_HAPPENED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
+"""But not that it is no coordinator: it may have been one still when it wrote the end down, and its
+successor goes on from there."""
