@@ -72,7 +72,13 @@ def test_a_leader_that_was_elected_again_meanwhile_knows_of_no_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "bob_asks"), [("the lock ended", 3.5), ("ann let go", 1.5), ("ann was lost", 1.5)]
+    ("what", "bob_asks"),
+    [
+        ("the lock ended", 3.5),
+        ("the lock ended, by clocks of whole milliseconds", 2.8995),
+        ("ann let go", 1.5),
+        ("ann was lost", 1.5),
+    ],
 )
 def test_a_record_that_is_free_may_go_to_another(what: str, bob_asks: float) -> None:
     ledger = Ledger(5)

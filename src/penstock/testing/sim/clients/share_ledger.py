@@ -17,6 +17,10 @@ from typing import NamedTuple
 from penstock.testing.sim.clients.violation import Violation
 
 
+CLOCK_SECONDS = 0.001
+"""Nodes count whole milliseconds: a lock may end so much earlier."""
+
+
 class Seen(NamedTuple):
     """Of a leader: which epoch it believed in when it was asked, and when its answer came."""
 
@@ -87,7 +91,7 @@ class Ledger:
             if hold is not None and is_anothers and hold.got < sent and got < hold.until:
                 hold.rival = member, got
                 continue
-            self._holds[offset] = Hold(member, got, sent + lock_seconds, seen)
+            self._holds[offset] = Hold(member, got, sent + lock_seconds - CLOCK_SECONDS, seen)
 
     def lives(self, member: str, sent: float) -> None:
         """The member's session had an answer that it would not have had if it had ended before."""
