@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from penstock.testing.sim.clients.violation import Violation
 
-
 CLOCK_SECONDS = 0.001
 """Nodes count whole milliseconds: a lock may end so much earlier."""
 
