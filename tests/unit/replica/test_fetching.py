@@ -133,6 +133,13 @@ def test_the_same_trouble_is_told_once_and_again_after_it_was_over() -> None:
     assert levels == [error_level, 0, None, error_level, 0, 0, None, error_level]
 
 
+def test_what_claims_to_be_of_an_epoch_that_has_not_begun_is_cut_off() -> None:
+    held = Held([(1, 0), (2, 4), (33554432, 7), (33554433, 9)], 11, high_watermark=3)
+    assert following(2).ask(held) == CutTo(7)
+    held = Held([(1, 0), (2, 4)], 7, high_watermark=3)
+    assert following(2).ask(held) == Ask(7, 2, 2, 0)
+
+
 def test_a_fenced_follower_waits_for_another_epoch() -> None:
     step, machine = answered(ErrorCode.FENCED_LEADER_EPOCH)
     assert isinstance(step, Wait)
