@@ -139,8 +139,8 @@ class Following:
             # Nobody can tell whose batches these are: only what was committed is sure to be there.
             return CutTo(held.high_watermark)
         if last_epoch > self.epoch:
-            # No checksum covers a batch's epoch, and a crash may have garbled it. Whatever claims to
-            # be of an epoch that has not begun, and all behind it, comes anew.
+            # No checksum covers a batch's epoch, and a crash may have garbled it. What claims to be
+            # of an epoch that has not begun, and all behind it, comes anew.
             return CutTo(min(start for epoch, start in held.epochs.entries if epoch > self.epoch))
         return Ask(end, last_epoch, self.epoch, held.start)
 
