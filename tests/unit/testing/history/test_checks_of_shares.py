@@ -48,6 +48,16 @@ def test_who_was_overtaken_cannot_have_settled_it() -> None:
     assert sound(story) == [shares.SETTLED]
 
 
+def test_who_has_it_again_without_knowing_may_settle_it() -> None:
+    story = sent()
+    story.deliver("m", "a", 0)
+    story.deliver("m", "a", 0, 2, began=1)  # it waited in the client, who spoke of the first time
+    story.settle("m", 0)
+    assert sound(story) == []
+    story.deliver("m", "a", 0, 3)
+    assert sound(story) == [shares.SETTLED]
+
+
 def test_who_was_overtaken_by_one_who_was_done_with_it_may_say_what_they_like() -> None:
     story = sent()
     story.deliver("m", "a", 0)
