@@ -58,6 +58,14 @@ def test_who_has_it_again_without_knowing_may_settle_it() -> None:
     assert sound(story) == [shares.SETTLED]
 
 
+def test_who_asks_after_they_have_spoken_does_not_get_it_again() -> None:
+    story = sent()
+    story.deliver("m", "a", 0)
+    spoken = story.settle("m", 0)
+    story.deliver("m", "a", 0, 2, began=spoken.ended)  # not later than it was heard
+    assert sound(story) == [shares.SETTLED]
+
+
 def test_who_was_overtaken_by_one_who_was_done_with_it_may_say_what_they_like() -> None:
     story = sent()
     story.deliver("m", "a", 0)

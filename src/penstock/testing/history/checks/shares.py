@@ -27,18 +27,18 @@ def settled_stays_settled(history: History) -> Iterator[Verdict]:
     A poll that began before may have been answered before. But whoever got the record for the
     third time got it after all who had it for the second time had lost it: their word cannot have
     counted any more. Unless somebody else was done with the record by then, and any word is fine,
-    or the one who speaks of the second time has it for the third time already, without knowing.
+    or the one who speaks of the second time had asked before, and been given it for the third time
+    without knowing.
     """
     final = _final(history)
     spoken = _final(history, unknown_too=True)
     for delivery in history.deliveries:
         for settled in final.get(_key(delivery), ()):
             later = delivery.began > settled.ended
-            again = (
-                UNSET < settled.deliveries < delivery.deliveries
-                and settled.client != delivery.client
-            )
-            if later or (again and not _came_late(settled, spoken[_key(settled)])):
+            again = UNSET < settled.deliveries < delivery.deliveries
+            unknowing = settled.client == delivery.client and delivery.began < settled.began
+            excused = unknowing or _came_late(settled, spoken[_key(settled)])
+            if later or (again and not excused):
                 says = (
                     f"{delivery.value!r} was delivered to {delivery.client} although "
                     f"{settled.client} had said {settled.word} and was heard"
