@@ -121,16 +121,17 @@ def is_found_if_it_was_no_release(history: History, language: str) -> bool:
     """Workers of this language gave records back, and they came again: one is told as accepted.
 
     Not each of these lies can be told from the truth: where the answer came so late that another
-    may have been done with the record by then, any word is fine.
+    may have been done with the record by then, any word is fine; and who has it again themselves
+    may have been given it before they spoke. So only those count that came to another worker.
     """
-    again = {(*spot(each), each.deliveries - 1) for each in history.deliveries}
+    next_had = {(*spot(each), each.deliveries - 1): each.client for each in history.deliveries}
     released = (
         each
         for each in history.settlements
         if each.client.startswith(language)
         and each.word == "release"
         and each.is_ok
-        and (*spot(each), each.deliveries) in again
+        and next_had.get((*spot(each), each.deliveries), each.client) != each.client
     )
     return any(is_found_as_accept(history, each) for each in islice(released, LIES_MAX))
 

@@ -17,6 +17,9 @@ from penstock.storage.flush import GroupCommit
 from penstock.storage.log import Log
 from tests.unit.storage.logs import NOW, batch, fill, open_log, put
 
+LATE = 61
+"""The errand that takes its time."""
+
 
 class SlowDisk(Disk):
     """Syncs only when it is let to, and counts."""
@@ -118,20 +121,36 @@ async def test_nobody_waits_long_for_an_errand_whose_disk_hangs(
 async def test_few_logs_wait_for_an_errand_and_then_share_one(
     tmp_path: Path, log: Log, disk: SlowDisk
 ) -> None:
-    commit = GroupCommit(ThreadWorkers(3), ignore)
-    others = [open_log(tmp_path / str(number)) for number in range(2)]
-    for _ in range(60):
+    class OneLate(InlineWorkers):
+        """At once, but for an errand that never seems to end."""
+
+        late: Callable[[], None] | None = None
+        errands = 0
+
+        def submit(self, work: Callable[[], Outcome]) -> asyncio.Future[Outcome]:
+            self.errands += 1
+            if self.errands != LATE:
+                return super().submit(work)
+            done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            self.late = lambda: done.set_result(work())
+            return done
+
+    disk.gate.set()  # nothing waits for a disk here, whose time nobody knows
+    workers = OneLate()
+    commit = GroupCommit(workers, ignore)
+    others = [open_log(tmp_path / str(number), disk=disk) for number in range(2)]
+    for _ in range(LATE - 1):  # long enough to know that syncs are quick
         await commit.wait_synced(others[0], append(others[0]))
     first = commit.wait_synced(log, append(log))
     await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    assert workers.late is not None
     waiting = [commit.wait_synced(each, append(each)) for each in others]
     await asyncio.sleep(0)
-    assert [each.recovery_point for each in others] == [60, 0]
-    disk.gate.set()
+    assert [each.recovery_point for each in others] == [LATE - 1, 0]
+    workers.late()
     await asyncio.gather(first, *waiting)
-    await commit.drain()
-    assert [each.recovery_point for each in others] == [61, 1]
+    assert [each.recovery_point for each in others] == [LATE, 1]
+    assert workers.errands == LATE + 1
 
 
 async def test_whoever_comes_in_the_same_turn_shares_a_sync(log: Log, disk: SlowDisk) -> None:
