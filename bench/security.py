@@ -19,8 +19,9 @@ from bench.model import Case, Criterion, Kind, Measures, Scale
 from bench.process import Spent
 from bench.rdkafka import ClientFailed, Consumer, Payload, Producer
 from penstock.security.authority import Authority
+from penstock.testing.cluster import free_ports
 from tests.oracle import apache
-from tests.oracle.nodes import ApacheNode, Node, free_ports
+from tests.oracle.nodes import ApacheNode, Node
 
 PARTITIONS = 4
 ENTRIES = 1_000

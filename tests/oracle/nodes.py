@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock.testing.cluster import free_ports
 from tests.oracle import apache
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -258,14 +259,3 @@ def format_penstock(properties: Path, cluster_id: str, *words: str) -> None:
 
 
 TARGETS: dict[str, type[Node]] = {"apache": ApacheNode, "penstock": PenstockNode}
-
-
-def free_ports(count: int) -> tuple[int, ...]:
-    """Ports that nobody listens on. Held together, so that all of them differ."""
-    with contextlib.ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            probe = held.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            ports.append(probe.getsockname()[1])
-        return tuple(ports)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle.nodes import free_ports
+from penstock.testing.cluster import free_ports
 
 USER = "penstock"
 PASSWORD = "open-sesame"

@@ -18,9 +18,10 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from penstock.testing.cluster import free_ports
 from penstock.testing.history import Place
 from penstock.testing.proxy import Proxy, owner_of
-from tests.oracle.nodes import CLUSTER_ID, Node, PenstockNode, free_ports
+from tests.oracle.nodes import CLUSTER_ID, Node, PenstockNode
 from tests.oracle.wire import Wire, metadata
 from tests.system.chaos.disks import Folder, make_disk
 
