@@ -76,11 +76,20 @@ class ParkedFetch:
             self._look_soon()
 
     def _look_soon(self) -> None:
-        self._reading.broker.loop.call_soon(self._look)
+        self._reading.broker.loop.call_soon(self.look)
 
     def _time_out(self) -> None:
         self._must_answer = True
-        self._look()
+        self.look()
+
+    def look(self) -> None:
+        """Answer, if there is something to say. A fault is an answer, too: all that the client
+        asks after this one waits for it."""
+        try:
+            self._look()
+        except Exception as problem:  # noqa: BLE001 - its connection tells
+            if not self.answer.done():
+                self.answer.set_exception(problem)
 
     def _look(self) -> None:
         self._looking = False
@@ -128,14 +137,6 @@ class ParkedFollower(ParkedFetch):
     def _look_soon(self) -> None:
         self._reading.broker.due_followers.add(self)
 
-    def look(self) -> None:
-        """Answer, if there is something to say."""
-        try:
-            self._look()
-        except Exception as problem:  # noqa: BLE001 - its connection tells; a batch is on its way
-            if not self.answer.done():
-                self.answer.set_exception(problem)
-
     def marks_moved(self) -> None:
         """The watermark moved, or the beginning of the log."""
         if not self._hastened:
@@ -154,7 +155,7 @@ class ParkedFollower(ParkedFetch):
     def _look_again_if_early(self) -> None:
         if self._follower.is_early and not self.answer.done() and not self._looking:
             self._looking = True
-            self._reading.broker.loop.call_later(EARLY_MS / 1000, self._look)
+            self._reading.broker.loop.call_later(EARLY_MS / 1000, self.look)
 
 
 class DueFollowers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,9 +32,15 @@ RECENT = 5_000
 """Operations to look at for news: what came before them is old."""
 
 _IMPOSSIBLE = frozenset(
-    (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._FATAL)
+    (
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError._LOG_TRUNCATION,
+        KafkaError._FATAL,
+    )
 )
-"""No reader who began at 0 may hear that there is nothing at its offset, or that it must end."""
+"""No reader who began at 0 may hear that there is nothing at its offset, that something it has read
+is gone, or that it must end."""
 _EAGER = {"reconnect.backoff.max.ms": 200, "fetch.wait.max.ms": 100}
 _HASTY = {"request.timeout.ms": 3_000, "socket.timeout.ms": 6_000}
 """A producer waits for a silent leader for as long as it was told to: half a minute, by itself."""
@@ -48,6 +55,8 @@ class Reading:
         self.failures: list[str] = []
         self.stopping = threading.Event()
         self.seen: dict[Place, int] = {}
+        self.heard: Counter[str] = Counter()
+        """Errors that it got over, for the most part: what one that stands still waits for."""
         config = {
             **_EAGER,
             "bootstrap.servers": bootstrap,
@@ -95,6 +104,7 @@ class Reading:
         except KafkaException as problem:
             # Connections break here all the time: it asks again.
             error: KafkaError = problem.args[0]
+            self.heard[f"{error.name()} {error.str()}"] += 1
             if error.fatal() or error.code() in _IMPOSSIBLE:
                 self.failures.append(f"{self.name}: {error}")
 
@@ -218,7 +228,9 @@ class Load:
             time.sleep(0.1)
         if self.copied < feed.acknowledged:
             self.problems.append(
-                f"{self.copied} of {feed.acknowledged} inputs came out, and then nothing more"
+                f"{self.copied} of {feed.acknowledged} inputs came out, and then nothing more\n"
+                + "\n".join(f"{it.name}: {it.seen} {dict(it.heard)}" for it in self.watchers)
+                + f"\n{self.copiers.output()[-3000:]}"
             )
         self._done.set()
         self._supervisor.join()

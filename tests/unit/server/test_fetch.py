@@ -17,6 +17,7 @@ from penstock.model.errors import ErrorCode
 from penstock.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.server.broker import Broker
+from penstock.server.fetch_reading import Reading
 from tests.unit.server.asking import Asker, asking, batch, port_of, running_node
 
 FETCH = 1
@@ -115,6 +116,26 @@ async def test_a_client_that_goes_away_leaves_nothing_parked(
     reader._writer.transport.abort()
     await parked(node, 0)
     assert all(not each.audience.readers for each in broker_of(node).hosted.values())
+
+
+@pytest.mark.parametrize("comes", ["more to read", "its time"])
+async def test_a_long_poll_that_fails_ends_its_connection_and_does_not_keep_it_waiting(
+    node: Node, asker: Asker, reader: Asker, comes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_ms = 60_000 if comes == "more to read" else 200
+    reader.send(fetch(0, min_bytes=1, max_wait_ms=wait_ms), VERSION)
+    await parked(node, 1)
+
+    def fail(_: Reading) -> None:
+        raise RuntimeError("a fault of our own")
+
+    monkeypatch.setattr(Reading, "collect", fail)
+    if comes == "more to read":
+        await asker.produce("t", batch(3))
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.IncompleteReadError):
+            await reader.receive(FETCH, VERSION)
+    await parked(node, 0)
 
 
 async def test_no_more_fetches_park_than_the_limit_allows(node: Node, asker: Asker) -> None:
