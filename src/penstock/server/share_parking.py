@@ -40,11 +40,19 @@ class ParkedShareFetch:
             self._must_answer = True
         if (size == 0 or self._missing <= 0) and not self._looking:
             self._looking = True  # once for all that happens before the loop comes round
-            self._reading.broker.loop.call_soon(self._look)
+            self._reading.broker.loop.call_soon(self._look_safely)
 
     def _time_out(self) -> None:
         self._must_answer = True
-        self._look()
+        self._look_safely()
+
+    def _look_safely(self) -> None:
+        """A fault is an answer, too: all that the client asks after this one waits for it."""
+        try:
+            self._look()
+        except Exception as problem:  # noqa: BLE001 - its connection tells
+            if not self.done.done():
+                self.done.set_exception(problem)
 
     def _look(self) -> None:
         self._looking = False

@@ -21,6 +21,7 @@ from penstock.protocol.generated.delete_records import (
 from penstock.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.registry import API
 from penstock.records.batch import HEAD_SIZE, batch_end, read_head
+from penstock.server.share_reading import ShareReading
 from tests.unit.server.asking import NOON, asking, batch, port_of, running_node
 from tests.unit.server.share_scene import LOCK_MS, SETTINGS, Scene, fresh_scene
 from tests.unit.server.share_talk import (
@@ -148,6 +149,26 @@ async def test_a_fetch_that_finds_nothing_is_answered_when_its_time_is_over(scen
         begun = asyncio.get_running_loop().time()
         assert parts(await anna.fetch(0, max_wait_ms=150)) == {}
         assert asyncio.get_running_loop().time() - begun >= 0.14
+
+
+@pytest.mark.parametrize("wait_ms", [200, 20_000], ids=["its time is over", "records come"])
+async def test_a_fetch_that_fails_ends_its_connection_and_does_not_keep_it_waiting(
+    scene: Scene, wait_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene.member() as anna:
+        anna.send(0, max_wait_ms=wait_ms)
+        await scene.parked(1)
+
+        def fail(_: ShareReading) -> None:
+            raise RuntimeError("a fault of our own")
+
+        monkeypatch.setattr(ShareReading, "look", fail)
+        if wait_ms > 1000:
+            await scene.produce(1)
+        async with asyncio.timeout(5):
+            with pytest.raises(asyncio.IncompleteReadError):
+                await anna.answer()
+        await scene.parked(0)
 
 
 async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(scene: Scene) -> None:
