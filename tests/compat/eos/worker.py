@@ -47,7 +47,9 @@ class Worker:
                 # Also how long a rebalance waits for a member that may never come back.
                 "max.poll.interval.ms": REBALANCE_TIMEOUT_MS,
                 "reconnect.backoff.max.ms": 200,
-                "log_level": 0,
+                # A member that stands still is seen to do so later: what it was about is noted.
+                "debug": "cgrp",
+                "log_level": 7,
                 **membership(identity),
             }
         )

@@ -6,8 +6,10 @@ readers of either isolation follow everything; a member of a group reads and com
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -74,7 +76,8 @@ class Reading:
         self.stopping.set()
         self._thread.join(seconds_max)
         if self._thread.is_alive():
-            self.failures.append(f"{self.name} hangs in a call for {seconds_max:g} s and more")
+            where = "".join(traceback.format_stack(sys._current_frames()[self._thread.ident or 0]))
+            self.failures.append(f"{self.name} hangs for {seconds_max:g} s and more:\n{where}")
 
     def begin(self) -> None:
         """Choose what to read."""
@@ -230,7 +233,7 @@ class Load:
             self.problems.append(
                 f"{self.copied} of {feed.acknowledged} inputs came out, and then nothing more\n"
                 + "\n".join(f"{it.name}: {it.seen} {dict(it.heard)}" for it in self.watchers)
-                + f"\n{self.copiers.output()[-3000:]}"
+                + f"\n{self.copiers.output()[-20_000:]}"
             )
         self._done.set()
         self._supervisor.join()
