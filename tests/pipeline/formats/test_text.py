@@ -86,6 +86,28 @@ def test_json_that_cannot_be_read_says_why(decoded: Decoder) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [b'{"id": 1}, {"id": 2}', b'{"id": 1} and {"id": 2}', b'{"id": 1}\x0b{"id": 2}',
+     b' {"id": 1, "more": {}}{"id": 2} ', b'{"id": NaN}{"id": 2}'],
+)  # fmt: skip
+def test_no_object_behind_another_is_forgotten(decoded: Decoder, value: bytes) -> None:
+    (said,) = reasons(decoded(Format(format="json", schema=ORDER), value))
+    assert said == "it is not JSON: something follows the object, or its end is missing"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b'{"id": 1, "more": [{"a": {}}, {"b": 1} ] }', b'{"id": 1, "more": "} and {"}',
+     b"{'id': 1, 'more': {'a': 1}}", b'{"id": 1, "more": {"a": NaN}}', b'{"id": 1}\r\n'],
+)  # fmt: skip
+def test_objects_within_an_object_are_nothing_to_complain_of(
+    decoded: Decoder, value: bytes
+) -> None:
+    ((found, said),) = decoded(Format(format="json", schema=ORDER), value)
+    assert (said, found["id"]) == (None, 1)
+
+
 def test_a_missing_field_within_a_struct_is_named_by_its_path(decoded: Decoder) -> None:
     form = Format(format="json", schema="who struct<name: string NOT NULL>")
     results = decoded(form, b'{"who": {}}', b'{"who": {"name": "a"}}', b"{}")

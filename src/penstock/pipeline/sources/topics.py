@@ -26,6 +26,11 @@ CHOSEN = {
 }
 """Options that serve reading in bulk; what the file says wins."""
 
+BATCH_WAIT = {"kafka.fetch.max.wait.ms": "10"}
+"""A batch ends at offsets that are known. Kafka's consumer asks for more by then, its broker waits
+for half a second whether more comes, and what else the task asks on that connection waits as well:
+at the end of every partition of every batch."""
+
 
 def open_source(context: Context, name: str, spec: TopicSource) -> View:
     """The records of topics: the payload's columns, and what describes the record."""
@@ -75,6 +80,7 @@ def topic_options(context: Context, spec: TopicSource) -> dict[str, str]:
     """What the connector is told."""
     chosen = {
         **CHOSEN,
+        **({} if context.pipeline.trigger.real_time else BATCH_WAIT),
         **context.kafka_options(),
         "kafka.isolation.level": spec.isolation,
         "includeHeaders": "true",
