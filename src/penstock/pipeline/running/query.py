@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from penstock.pipeline.assembly import DEAD_LETTERS, SINKS, Query
 from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
+from penstock.pipeline.running.shape import shape_of
 from penstock.pipeline.running.status import ERRORS
-from penstock.pipeline.spec.sinks import TopicSink
+from penstock.pipeline.spec.sinks import PythonSink, TopicSink
+from penstock.pipeline.views import ORIGIN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -113,12 +115,20 @@ class RunningQuery:
         return writer.trigger(processingTime=trigger.every or "0 seconds")
 
     def _rows(self) -> DataFrame:
-        if self.name != DEAD_LETTERS:
-            return self._query.view.rows
-        from pyspark.sql import functions as f
+        rows = self._query.view.rows
+        if self.name == DEAD_LETTERS:
+            from pyspark.sql import functions as f
 
-        # What this query reads is every record; what it writes are the bad ones.
-        return self._query.view.rows.observe(ERRORS, f.count(f.lit(1)).alias("bad"))
+            # What this query reads is every record; what it writes are the bad ones.
+            return rows.observe(ERRORS, f.count(f.lit(1)).alias("bad"))
+        if self._is_origin_asked_for() or shape_of(rows).operators:
+            return rows  # state that was kept with it must be found again
+        # A batch is all its columns, wanted or not, and this one is the record once more.
+        return rows.drop(ORIGIN)
+
+    def _is_origin_asked_for(self) -> bool:
+        specs = [self._context.pipeline.sinks[name] for name in self._query.sinks]
+        return any(isinstance(each, PythonSink) or ORIGIN in str(each) for each in specs)
 
     def _real_time_writer(self, interval: str) -> DataStreamWriter:
         """Spark's own sink: in this mode there are no batches that we could write."""

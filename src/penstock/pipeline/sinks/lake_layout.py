@@ -19,6 +19,10 @@ GATHERED_BYTES_MAX = 64 << 20
 """A batch that was larger is not brought together: the shuffle would cost more than files do."""
 
 
+TASKS_PER_CORE = 4
+"""Tasks are not equal: with as many as there are cores, all wait for the longest one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a batch has become."""
@@ -50,7 +54,7 @@ def next_layout(last: Written | None, file_bytes: int) -> Layout:
 def arrange(rows: DataFrame, layout: Layout, folders: Sequence[str]) -> DataFrame:
     """The rows in as many tasks as there shall be files in each folder."""
     if not layout.gather:
-        tasks = rows.sparkSession.sparkContext.defaultParallelism
+        tasks = TASKS_PER_CORE * rows.sparkSession.sparkContext.defaultParallelism
         return rows.coalesce(tasks)
     if folders:
         return rows.repartition(*folders)

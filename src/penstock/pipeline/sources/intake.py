@@ -22,6 +22,9 @@ OBSERVED = "penstock_errors"
 
 REASON, STAYS = "_reason", "_stays"
 
+_PLACE = ("topic", "partition", "offset", "file", "line")
+"""The parts of an origin that say where a record stands."""
+
 
 def origin(source: str, **known: Column) -> Column:
     """What a record was made of: what is not given is null."""
@@ -54,6 +57,8 @@ def take_in(
     parsed = raw.select(
         "*",
         *(each.parsed.alias(_hidden(column)) for column, each in decoded.items()),
+        # By themselves: the origin holds the whole record, and is not made where nobody wants it.
+        *(f.col(ORIGIN)[each].alias(_at(each)) for each in _PLACE),
         f.rand(0).alias(STAYS),
     )
     read = parsed.select(
@@ -64,6 +69,7 @@ def take_in(
         _reason(decoded).alias(REASON),
         *(column.alias(each) for each, column in kept.items()),
         f.col(ORIGIN),
+        *(f.col(_at(each)) for each in _PLACE),
         f.col(STAYS),
     )
     good, errors = _sort_out(context, name, read)
@@ -130,6 +136,10 @@ def _columns(
                 yield value.getField(field).alias(field)
 
 
+def _at(part: str) -> str:
+    return f"_at_{part}"
+
+
 def _hidden(column: str) -> str:
     return f"_decoded{column}"
 
@@ -154,12 +164,10 @@ def _complaint() -> Column:
     """What is said about a record that stops the pipeline: where it stands and what is wrong."""
     from pyspark.sql import functions as f
 
-    at = f.col(ORIGIN)
-    record = f.format_string(
-        "the record of %s-%s at offset %s", at["topic"], at["partition"], at["offset"]
-    )
-    where = f.when(at["topic"].isNotNull(), record).otherwise(
-        f.format_string("line %s of %s", at["line"], at["file"])
+    topic, partition, offset, file, line = (f.col(_at(each)) for each in _PLACE)
+    record = f.format_string("the record of %s-%s at offset %s", topic, partition, offset)
+    where = f.when(topic.isNotNull(), record).otherwise(
+        f.format_string("line %s of %s", line, file)
     )
     return f.concat(where, f.lit(" cannot be read: "), f.col(REASON))
 
