@@ -9,6 +9,7 @@ import pytest
 
 from penstock.pipeline.problem import Place, Problem
 from penstock.pipeline.sinks import parquet
+from penstock.pipeline.sinks.lake_layout import TASKS_PER_CORE
 from penstock.pipeline.sinks.lake_publication import HIDDEN
 from penstock.pipeline.spec.sinks import ParquetSink
 from tests.pipeline.sinks.lake_scene import context_of, lake_files, lake_rows
@@ -112,11 +113,18 @@ def test_small_batches_bring_the_rows_of_a_folder_together(
     assert len(lake_files(tmp_path / "lake")) - len(first) == 2 < len(first)
 
 
+def test_a_batch_of_many_tasks_makes_few_files(spark: SparkSession, tmp_path: Path) -> None:
+    rows = made(spark, 0, 1000).repartition(50)
+    opened(spark, tmp_path, rows).write(rows, 0)
+    cores = spark.sparkContext.defaultParallelism
+    assert len(lake_files(tmp_path / "lake")) == TASKS_PER_CORE * cores
+
+
 def test_files_are_not_larger_than_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     rows = made(spark, 0, 2000, "sha2(cast(id as string), 512) as noise")
     sink = opened(spark, tmp_path, rows, file_bytes="64k", compression="none")
-    sink.write(rows, 0)
-    assert len(lake_files(tmp_path / "lake")) <= 2
+    sink.write(rows, 0)  # as many as there are tasks: nobody knows yet how much a row takes
+    assert len(lake_files(tmp_path / "lake")) == rows.rdd.getNumPartitions()
     sink.write(rows, 1)
     later = [path for path in (tmp_path / "lake").glob("*.parquet") if "-00000001-" in path.name]
     assert len(later) >= 4

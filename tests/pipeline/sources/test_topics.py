@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.sources.topics import explain, open_source, topic_options
 from penstock.pipeline.spec.formats import BINARY, Format
+from penstock.pipeline.spec.model import Trigger
 from penstock.pipeline.spec.sources import TopicSource
 from penstock.testing import Broker
 
@@ -179,6 +181,17 @@ def test_what_the_file_says_wins_over_what_penstock_chose(make_context: Make) ->
     assert options["maxOffsetsPerTrigger"] == "5"
     assert options["subscribe"] == "a,b"
     assert options["kafka.isolation.level"] == "read_committed"
+
+
+def test_a_batch_waits_for_nothing_at_its_end_and_a_stream_in_real_time_does(
+    make_context: Make,
+) -> None:
+    spec = TopicSource(topic="t")
+    context = make_context(spec)
+    assert topic_options(context, spec)["kafka.fetch.max.wait.ms"] == "10"
+    pipeline = replace(context.pipeline, trigger=Trigger(real_time="5 minutes"))
+    context = Context(context.spark, pipeline, context.checkpoint)
+    assert "kafka.fetch.max.wait.ms" not in topic_options(context, spec)
 
 
 def test_a_payload_may_not_be_called_what_describes_the_record(make_context: Make) -> None:
