@@ -78,7 +78,10 @@ def cluster(
     with quorum:
         broker.join(quorum)
         with broker:
-            _until(lambda: len(_brokers(quorum)) == 2, "the broker joins")
+            # As both see it: a client that is told of a broker by one of them and not by the other
+            # drops what it has just asked that broker.
+            both = (quorum, broker)
+            _until(lambda: all(len(_brokers(each)) == 2 for each in both), "the broker joins")
             yield quorum, broker
 
 
