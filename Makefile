@@ -57,8 +57,9 @@ test: install system-packages ## Run all tests (ARGS="-k words" picks some, JOBS
 
 endure: install ## Kill nodes and clients at work for longer (KILLS=50)
 	@$(COMPILE)
-	PENSTOCK_EOS_KILLS=$(KILLS) PENSTOCK_TEST_CRASHES=$(KILLS) $(BIN)/python -m pytest -s --timeout 3600 -o faulthandler_timeout=0 \
-	  tests/system/test_crashes.py tests/system/test_exactly_once.py
+	PENSTOCK_EOS_KILLS=$(KILLS) PENSTOCK_TEST_CRASHES=$(KILLS) PENSTOCK_SHARE_KILLS=$(KILLS) \
+	  $(BIN)/python -m pytest -s --timeout 3600 -o faulthandler_timeout=0 \
+	  tests/system/test_crashes.py tests/system/test_exactly_once.py tests/compat/test_share_history.py
 
 endure-pipelines: install ## Kill drivers, executors and brokers under pipelines (KILLS=50)
 	@$(COMPILE)
