@@ -15,6 +15,7 @@ from penstock.testing.history import History, Place, Recorder, check, exactly_on
 from penstock.testing.history.confluent import read_to_end
 from tests.compat.eos import fleet
 from tests.compat.eos.fleet import Fleet
+from tests.oracle.nodes import Node
 from tests.oracle.trio import Trio
 from tests.system.senders import Sender
 from tests.system.watching import Watch
@@ -41,6 +42,12 @@ def is_whole(trio: Trio, topic: str) -> bool:
     return all(len(each.isrs) == 3 and each.leader > 0 for each in found)
 
 
+def knows(node: Node, topic: str) -> bool:
+    """Whether a node, asked first, tells of the topic."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
+    return topic in admin.list_topics(timeout=SECONDS_MAX).topics
+
+
 def create(
     trio: Trio, topic: str, count: int, config: Mapping[str, str] | None = None
 ) -> list[Place]:
@@ -49,6 +56,8 @@ def create(
     new = NewTopic(topic, count, 3, config=dict(config or {}))
     admin.create_topics([new])[topic].result(SECONDS_MAX)
     until(lambda: len(partitions(trio, topic)) == count and is_whole(trio, topic), "it is led")
+    running = [node for node in trio.nodes.values() if node.running]
+    until(lambda: all(knows(node, topic) for node in running), "all have heard of it")
     return [Place(topic, index) for index in range(count)]
 
 

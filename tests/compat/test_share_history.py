@@ -14,7 +14,6 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -41,7 +40,6 @@ from tests.system.test_cluster_shares import CONFIG, SESSION_SECONDS
 
 KILLS = int(os.environ.get("PENSTOCK_SHARE_KILLS", "3"))
 TOPIC, PARTITIONS = "jobs", 3
-LIES_MAX = 100
 DELIVERIES_MAX = int(CONFIG["group.share.delivery.count.limit"])
 ALONE = {
     "min.insync.replicas": "1",
@@ -118,30 +116,22 @@ def nothing_is_left(shared: Shared) -> bool:
 
 
 def is_found_if_it_was_no_release(history: History, language: str) -> bool:
-    """Workers of this language gave records back, and they came again: one is told as accepted.
-
-    Not each of these lies can be told from the truth: where the answer came so late that another
-    may have been done with the record by then, any word is fine; and who has it again themselves
-    may have been given it before they spoke. So only those count that came to another worker.
-    """
-    next_had = {(*spot(each), each.deliveries - 1): each.client for each in history.deliveries}
-    released = (
-        each
-        for each in history.settlements
-        if each.client.startswith(language)
-        and each.word == "release"
-        and each.is_ok
-        and next_had.get((*spot(each), each.deliveries), each.client) != each.client
-    )
-    return any(is_found_as_accept(history, each) for each in islice(released, LIES_MAX))
-
-
-def is_found_as_accept(history: History, released: Settle) -> bool:
-    with told_as(released, "accept"):
-        return any(
-            verdict.name == SETTLED and released in verdict.operations
-            for verdict in find(history, settled_stays_settled)
-        )
+    """A worker of this language gave a record back, and it came again: told as if it had accepted
+    it, and been heard, before that. Later it could have spoken too late, or without knowing."""
+    again: defaultdict[tuple[Place, int], list[Deliver]] = defaultdict(list)
+    for each in history.deliveries:
+        again[spot(each)].append(each)
+    for released in history.settlements:
+        if released.client.startswith(language) and released.word == "release" and released.is_ok:
+            later = [it for it in again[spot(released)] if it.deliveries > released.deliveries]
+            if later:
+                first = min(it.began for it in later)
+                with told_as(released, "accept", before=first):
+                    return any(
+                        verdict.name == SETTLED and released in verdict.operations
+                        for verdict in find(history, settled_stays_settled)
+                    )
+    return False
 
 
 def is_found_if_nobody_accepted(history: History, language: str, group: str) -> bool:
@@ -159,13 +149,16 @@ def is_found_if_nobody_accepted(history: History, language: str, group: str) -> 
 
 
 @contextlib.contextmanager
-def told_as(settled: Settle, word: str) -> Iterator[None]:
-    """As if the word had been another one."""
-    said, settled.word = settled.word, word
+def told_as(settled: Settle, word: str, before: int | None = None) -> Iterator[None]:
+    """As if the word had been another one, and said before a moment."""
+    said = settled.word, settled.began, settled.ended
+    settled.word = word
+    if before is not None:
+        settled.began = settled.ended = before - 1
     try:
         yield
     finally:
-        settled.word = said
+        settled.word, settled.began, settled.ended = said
 
 
 def spot(each: Deliver | Settle) -> tuple[Place, int]:
