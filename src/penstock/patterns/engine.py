@@ -29,6 +29,8 @@ log = logging.getLogger("penstock.patterns")
 POLL_SECONDS_MAX = 0.1
 SETTLE_POLL_SECONDS = 0.02
 CALL_SECONDS_MAX = 10.0
+COMMIT_SECONDS_MAX = 60.0
+"""A commit that nobody has heard of for so long does not hold up the next one."""
 SEND_AGAIN_SECONDS = 1.0
 OPEN_AGAIN_SECONDS = 0.1
 
@@ -80,6 +82,7 @@ class Engine:
         self._stopping = False
         self._problem: BaseException | None = None
         self._commit_due = 0.0
+        self._committing_since: float | None = None
         self._gone: set[tuple[str | None, int | None]] = set()
         """Partitions that went during a read."""
         self.counts = Counts()
@@ -301,7 +304,12 @@ class Engine:
     # -- commits and partitions --------------------------------------------------------------------
 
     def _commit(self) -> None:
-        """Have what is done committed, some time soon."""
+        """Have what is done committed, some time soon.
+
+        One at a time: librdkafka tries again what failed, and of two the older could arrive last.
+        """
+        if self._is_committing():
+            return
         with self._lock:
             marks = self._desk.marks()
             self._desk.told(marks)
@@ -309,10 +317,21 @@ class Engine:
             return
         try:
             self._consumer.commit(offsets=_positions(marks), asynchronous=True)
+            self._committing_since = time.monotonic()
         except KafkaException as problem:
             log.info("commit later: %s", problem.args[0].str())
             with self._lock:
                 self._desk.untold(mark.place for mark in marks)
+
+    def _is_committing(self) -> bool:
+        since = self._committing_since
+        return since is not None and time.monotonic() - since < COMMIT_SECONDS_MAX
+
+    def _await_commit(self) -> None:
+        """Let the commit that is under way arrive; what else comes is read again by the next."""
+        deadline = time.monotonic() + CALL_SECONDS_MAX
+        while self._is_committing() and time.monotonic() < deadline:
+            self._consumer.poll(SETTLE_POLL_SECONDS)
 
     def _commit_places(self, places: Iterable[Place]) -> None:
         """Have what is done there committed, now, or raise."""
@@ -330,6 +349,7 @@ class Engine:
                 raise KafkaException(each.error)
 
     def _on_commit(self, error: KafkaError | None, positions: list[TopicPartition]) -> None:
+        self._committing_since = None
         failed = [each for each in positions if error is not None or each.error is not None]
         with self._lock:
             self._desk.untold((each.topic, each.partition) for each in failed)
@@ -396,6 +416,7 @@ class Engine:
 
     def _close(self) -> None:
         self._stopping = True
+        self._await_commit()
         with self._lock:
             places = list(self._desk.tenures)
         self._settle(places, self._settings.stop_seconds)
