@@ -169,12 +169,13 @@ def test_confluent_kafka_writes_reads_and_transacts(guarded: Guarded, way: str) 
             "isolation.level": "read_committed",
         }
     )
-    consumer.subscribe([TOPIC])
     producer.begin_transaction()
     producer.produce(TOPIC, name.encode())
+    # Before it joins: half way in, it would name itself as a member without a generation.
     group, here = consumer.consumer_group_metadata(), [TopicPartition(TOPIC, 0, 1)]
     producer.send_offsets_to_transaction(here, group, SECONDS_MAX)
     producer.commit_transaction(SECONDS_MAX)
+    consumer.subscribe([TOPIC])
     assert f"{name} taken back".encode() not in found(consumer, name.encode())
     consumer.close()
 
