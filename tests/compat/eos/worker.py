@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -28,6 +29,10 @@ CALL_SECONDS_MAX = 6
 BATCH_SECONDS_MAX = 8
 """librdkafka may wait for ever for a group's coordinator that comes back, whatever time-out it was
 given: SIGALRM ends a worker that is stuck, as a supervisor would."""
+OUTSIDE_SECONDS_MAX = 40
+"""Nor does it always join again after all nodes were gone at once. A worker that was given nothing
+to read for so long wants another life; if that does not help, nothing is copied, and the test says
+so."""
 CANNOT_GO_ON = 3
 
 
@@ -69,8 +74,13 @@ class Worker:
         signal.alarm(BATCH_SECONDS_MAX)
         self.producer.init_transactions(CALL_SECONDS_MAX)
         self.consumer.subscribe([self.source])
+        inside = time.monotonic()
         while not self.stopping:
             signal.alarm(BATCH_SECONDS_MAX)
+            if self.consumer.assignment():
+                inside = time.monotonic()
+            elif time.monotonic() - inside > OUTSIDE_SECONDS_MAX:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "nothing to read was given"))
             batch = [each for each in self.consumer.consume(BATCH, 0.2) if usable(each)]
             if batch:
                 self.process(batch)

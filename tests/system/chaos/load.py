@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -30,6 +31,8 @@ COPIERS, READERS = "copiers", "readers"
 WORKERS = ["copier-0", "copier-1"]
 FLUSH_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 5.0
+MEMBER_POLLS_MS = 30_000
+"""After which a group does without a member that hangs."""
 RECENT = 5_000
 """Operations to look at for news: what came before them is old."""
 
@@ -51,21 +54,26 @@ _HASTY = {"request.timeout.ms": 3_000, "socket.timeout.ms": 6_000}
 class Reading:
     """A consumer in a thread of its own, which goes on whatever happens."""
 
-    def __init__(self, name: str, bootstrap: str, isolation: str, reset: str) -> None:
+    def __init__(
+        self, name: str, bootstrap: str, isolation: str, reset: str, **config: Any
+    ) -> None:
         self.name = name
         self.recorder = Recorder(name)
         self.failures: list[str] = []
         self.stopping = threading.Event()
+        self.hanging = ""
+        """Where it stands, if it did not come to an end."""
         self.seen: dict[Place, int] = {}
         self.heard: Counter[str] = Counter()
         """Errors that it got over, for the most part: what one that stands still waits for."""
-        config = {
+        settings = {
             **_EAGER,
             "bootstrap.servers": bootstrap,
             "isolation.level": isolation,
             "auto.offset.reset": reset,
+            **config,
         }
-        self.consumer = RecordingConsumer(config, self.recorder)
+        self.consumer = RecordingConsumer(settings, self.recorder)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -76,8 +84,8 @@ class Reading:
         self.stopping.set()
         self._thread.join(seconds_max)
         if self._thread.is_alive():
-            where = "".join(traceback.format_stack(sys._current_frames()[self._thread.ident or 0]))
-            self.failures.append(f"{self.name} hangs for {seconds_max:g} s and more:\n{where}")
+            frame = sys._current_frames().get(self._thread.ident or 0)
+            self.hanging = "".join(traceback.format_stack(frame)) if frame else "nowhere"
 
     def begin(self) -> None:
         """Choose what to read."""
@@ -133,8 +141,15 @@ class Member(Reading):
     """A member of a group, which commits its position and asks for it."""
 
     def __init__(self, name: str, bootstrap: str, topic: str) -> None:
-        super().__init__(name, bootstrap, "read_committed", reset="earliest")
+        super().__init__(
+            name,
+            bootstrap,
+            "read_committed",
+            reset="earliest",
+            **{"group.id": READERS, "max.poll.interval.ms": MEMBER_POLLS_MS},
+        )
         self._topic = topic
+        self.asked = 0
 
     def begin(self) -> None:
         self.consumer.subscribe([self._topic])
@@ -146,6 +161,7 @@ class Member(Reading):
         if reached:
             self.consumer.commit(reached)
             self.consumer.ask_committed(reached)
+            self.asked += 1
 
 
 class Load:
@@ -240,6 +256,9 @@ class Load:
         self.copiers.stop()
         for reading in self.readings:
             reading.finish(FLUSH_SECONDS_MAX)
+        hanging = [each for each in self.readings if each.hanging]
+        self.problems += filter(None, map(self._blame, hanging))
+        for reading in self.readings:
             self.problems += reading.failures
         for sender in self.senders:
             self.problems += [f"{sender.name}: {each}" for each in sender.failures]
@@ -264,6 +283,27 @@ class Load:
             *(sender.recorder for sender in self.senders),
             *(reading.recorder for reading in self.readings),
         )
+
+    def _blame(self, hanging: Reading) -> str | None:
+        """Whose fault it is that somebody hangs.
+
+        librdkafka may wait for ever within a call after all nodes were gone at once. It is the
+        client's own fault if the next member of the same group gets along.
+        """
+        where = f"{hanging.name} hangs for {FLUSH_SECONDS_MAX:g} s and more:\n{hanging.hanging}"
+        if not isinstance(hanging, Member):
+            return where
+        successor = Member(f"{hanging.name}-again", self._bootstrap, PLAIN)
+        self.readings.append(successor)
+        successor.start()
+        deadline = time.monotonic() + FLUSH_SECONDS_MAX
+        while not successor.asked:
+            if time.monotonic() > deadline:
+                return f"{where}\nand its successor gets nowhere: {dict(successor.heard)}"
+            time.sleep(0.1)
+        successor.finish(FLUSH_SECONDS_MAX)
+        print(f"{where}\nbut its successor gets along", file=sys.stderr)
+        return None
 
     def _supervise(self) -> None:
         while not self._done.wait(0.5):
