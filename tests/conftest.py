@@ -14,12 +14,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.oracle import apache
 from tests.oracle.nodes import TARGETS, Node
 from tests.oracle.tools import Tools
 
 TARGET = os.environ.get("PENSTOCK_TEST_TARGET", "penstock")
+
+# On a shared machine the time that an example takes says nothing about it.
+settings.register_profile(
+    "patient", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("patient")
 
 
 def _lacks(program: str, hint: str) -> str | None:

@@ -97,7 +97,7 @@ class Model:
             assert state.next_sequence == sequence, "sequences go on where they were"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps)
 def test_readers_find_the_last_value_of_each_key_in_order(script: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as root:
@@ -115,7 +115,7 @@ def test_readers_find_the_last_value_of_each_key_in_order(script: list[tuple[Any
         model.check()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(steps)
 def test_what_is_left_after_a_long_time_is_one_record_for_each_live_key(
     script: list[tuple[Any, ...]],

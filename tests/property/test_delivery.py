@@ -411,7 +411,7 @@ class Life:
 
 
 @given(lives)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_deliveries_are_as_promised_whatever_happens(
     life: tuple[bool, bool, bool, list[tuple[str, int, int]]],
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.net.buffers import BORROWED_BYTES_MIN, BufferPool
@@ -62,7 +62,6 @@ class _Cutter:
             self._cut(self.assembly.take(0))
 
 
-@settings(deadline=None)
 @given(frames=bodies, cuts=st.lists(st.integers(1, 70_000), min_size=1), served=st.integers(1, 5))
 def test_any_split_gives_the_same_frames(frames: list[bytes], cuts: list[int], served: int) -> None:
     pool = BufferPool(1 << 40)
@@ -78,7 +77,6 @@ def test_any_split_gives_the_same_frames(frames: list[bytes], cuts: list[int], s
     assert pool.borrowed_bytes == 0
 
 
-@settings(deadline=None)
 @given(announced=st.integers(0, FRAME_BYTES_MAX), cuts=st.lists(st.integers(1, 5000), min_size=1))
 def test_memory_follows_the_bytes_that_came_and_not_those_announced(
     announced: int, cuts: list[int]
@@ -94,7 +92,6 @@ def test_memory_follows_the_bytes_that_came_and_not_those_announced(
         assert pool.borrowed_bytes == cutter.assembly.held_bytes
 
 
-@settings(deadline=None)
 @given(sizes=st.lists(st.integers(1, 3_000_000), max_size=40))
 def test_what_is_given_back_is_no_longer_borrowed_and_spares_are_bounded(sizes: list[int]) -> None:
     pool = BufferPool(1 << 40)

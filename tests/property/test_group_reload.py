@@ -350,5 +350,5 @@ class Walk(RuleBasedStateMachine):
         assert forget_moving(facts(loaded), stage.shard) == live
 
 
-Walk.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+Walk.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 test_walks = Walk.TestCase

@@ -153,13 +153,13 @@ class World:
 
 
 @given(STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_nothing_is_found_in_what_a_faultless_log_leads_to(steps: list[Step]) -> None:
     assert find(World().play(steps)) == []
 
 
 @given(STEPS, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_record_that_is_missing_from_a_read_is_found(
     steps: list[Step], data: st.DataObject
 ) -> None:
@@ -175,7 +175,7 @@ def test_a_record_that_is_missing_from_a_read_is_found(
 
 
 @given(STEPS, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_two_records_that_changed_places_are_found(steps: list[Step], data: st.DataObject) -> None:
     history = World().play(steps)
     known = {send.offset for send in history.sends if send.is_ok}

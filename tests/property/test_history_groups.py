@@ -115,7 +115,7 @@ class World:
 
 @pytest.mark.parametrize("per_member", [False, True])
 @given(steps=STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_nothing_is_found_in_what_a_faultless_coordinator_leads_to(
     per_member: bool, steps: list[Step]
 ) -> None:
@@ -123,7 +123,7 @@ def test_nothing_is_found_in_what_a_faultless_coordinator_leads_to(
 
 
 @given(STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_position_that_nobody_committed_is_found(steps: list[Step]) -> None:
     world = World(per_member=False)
     history = world.play(steps)
@@ -132,7 +132,7 @@ def test_a_position_that_nobody_committed_is_found(steps: list[Step]) -> None:
 
 
 @given(STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_commit_that_is_forgotten_is_found(steps: list[Step]) -> None:
     world = World(per_member=True)
     world.play(steps)
@@ -146,7 +146,7 @@ def test_a_commit_that_is_forgotten_is_found(steps: list[Step]) -> None:
 
 @pytest.mark.parametrize("per_member", [False, True])
 @given(steps=STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_fenced_commit_that_is_taken_is_found(per_member: bool, steps: list[Step]) -> None:
     world = World(per_member)
     world.play(steps)

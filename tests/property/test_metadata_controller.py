@@ -201,4 +201,4 @@ class ControllerHistories(RuleBasedStateMachine):
 
 
 TestControllerHistories = ControllerHistories.TestCase
-TestControllerHistories.settings = settings(deadline=None, max_examples=40, stateful_step_count=40)
+TestControllerHistories.settings = settings(max_examples=40, stateful_step_count=40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.metadata.delta import MetadataDelta
@@ -112,14 +112,12 @@ def histories(draw: st.DrawFn) -> list[Any]:
 
 
 @given(histories())
-@settings(deadline=None)
 def test_an_image_and_its_records_say_the_same(records: list[Any]) -> None:
     image = MetadataDelta(EMPTY).replay_all(records).apply(1, 1)
     assert MetadataDelta(EMPTY).replay_all(image.records()).apply(1, 1) == image
 
 
 @given(histories(), st.integers(1, 30))
-@settings(deadline=None)
 def test_it_does_not_matter_where_images_are_cut(records: list[Any], cut: int) -> None:
     at_once = MetadataDelta(EMPTY).replay_all(records).apply(1, 1)
     image = EMPTY
@@ -129,14 +127,12 @@ def test_it_does_not_matter_where_images_are_cut(records: list[Any], cut: int) -
 
 
 @given(histories())
-@settings(deadline=None)
 def test_records_survive_the_log(records: list[Any]) -> None:
     batch = encode_batch(records, 30, 5, 1, 1_700_000_000_000)
     assert decode_records(read_head(batch), batch) == records
 
 
 @given(histories(), st.integers(0, 30))
-@settings(deadline=None)
 def test_a_transaction_changes_nothing_but_the_moment(records: list[Any], at: int) -> None:
     loader = ImageLoader()
     inside = [*records[:at], m.BeginTransactionRecord(), *records[at:], m.EndTransactionRecord()]
@@ -146,7 +142,6 @@ def test_a_transaction_changes_nothing_but_the_moment(records: list[Any], at: in
 
 
 @given(histories(), st.integers(0, 30))
-@settings(deadline=None)
 def test_a_snapshot_in_the_place_of_records_changes_the_same(
     records: list[Any], known: int
 ) -> None:

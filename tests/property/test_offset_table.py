@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.coordination.group.offsets.committed import unpack
@@ -60,7 +60,6 @@ class Account:
                 self.counted[place] = at, offset
 
 
-@settings(deadline=None)
 @given(histories)
 def test_the_table_is_what_a_simple_account_of_the_log_makes_of_it(history: list[Any]) -> None:
     desk, account = Desk(), Account()
@@ -85,7 +84,6 @@ def test_the_table_is_what_a_simple_account_of_the_log_makes_of_it(history: list
         assert desk.shard.offsets.any_open == bool(waiting)
 
 
-@settings(deadline=None)
 @given(histories)
 def test_the_short_cut_of_loading_leads_to_the_same_table(history: list[Any]) -> None:
     slow, fast = Desk(), Desk()
@@ -116,7 +114,6 @@ def test_the_short_cut_of_loading_leads_to_the_same_table(history: list[Any]) ->
         assert taken, "the short cut takes none of the records that it is made for"
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=80), st.binary(max_size=50))
 def test_the_short_cut_leaves_strange_bytes_to_the_ordinary_way(key: bytes, value: bytes) -> None:
     desk = Desk()

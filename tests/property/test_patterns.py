@@ -91,5 +91,5 @@ class Life(RuleBasedStateMachine):
                 assert self.it.finished[place] == set(range(len(log)))
 
 
-Life.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Life.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestLife = Life.TestCase

@@ -18,7 +18,6 @@ from tests.unit.protocol.strategies import messages
 ALL = sorted(catalogue())
 QUICK = settings(
     max_examples=8,  # of each of 272 messages: together they are thousands
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -86,7 +85,7 @@ def test_changed_bytes_are_read_or_refused(name: str, data: st.DataObject) -> No
         assert entry.cls.read(again, version)[0].encode(version) == again
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=300, database=None)
 @given(name=st.sampled_from(ALL), raw=st.binary(max_size=300), data=st.data())
 def test_noise_is_read_or_refused(name: str, raw: bytes, data: st.DataObject) -> None:
     cls = catalogue()[name].cls

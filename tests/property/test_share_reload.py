@@ -74,4 +74,4 @@ class Reloading(RuleBasedStateMachine):
 
 
 TestReloading = Reloading.TestCase
-TestReloading.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestReloading.settings = settings(max_examples=40, stateful_step_count=25)

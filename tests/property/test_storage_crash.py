@@ -199,7 +199,6 @@ def _is_left_of(found: History, history: History, synced: int) -> bool:
 CrashingLog.TestCase.settings = settings(
     max_examples=60,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestCrashingLog = CrashingLog.TestCase

@@ -188,7 +188,7 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(steps, st.sampled_from([None, 1, 7, 64]))
 def test_whatever_is_written_and_rotated_each_whole_line_comes_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory,

@@ -31,25 +31,25 @@ def outcome(content: bytes) -> Pipeline | tuple[Problem, ...]:
         return problems.found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
     assert outcome(content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=200))
 def test_any_text(text: str) -> None:
     assert outcome(text.encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet="ab: -[]{}&*!|>'\"%@`#,?~\n${}<", max_size=80))
 def test_any_text_of_the_characters_that_yaml_cares_about(text: str) -> None:
     assert outcome(text.encode())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_good_file_with_something_changed(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(FULL)))
@@ -58,13 +58,13 @@ def test_a_good_file_with_something_changed(data: st.DataObject) -> None:
     assert outcome((FULL[:at] + added + FULL[at + removed :]).encode())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(documents())
 def test_any_document(document: Any) -> None:
     assert outcome(written(document).encode())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_part_is_read_as_it_was_written(data: st.DataObject) -> None:
     kinds: dict[str, tuple[type, ...]] = {"sources": kinds_of(Source), "sinks": kinds_of(Sink)}

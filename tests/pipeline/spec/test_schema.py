@@ -84,7 +84,7 @@ def test_what_the_schema_refuses_the_reader_refuses(text: str) -> None:
     assert problems(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(documents())
 def test_what_the_reader_takes_the_schema_takes_whatever_it_is(document: Any) -> None:
     text = written(document)

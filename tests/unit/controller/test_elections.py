@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.controller.elections import Election, Rules, change_record, settle
@@ -114,7 +114,6 @@ nodes = st.lists(st.integers(1, 4), unique=True, max_size=4).map(tuple)
     st.integers(1, 3),
     st.sampled_from(list(Election)),
 )
-@settings(deadline=None)
 def test_a_leader_is_alive_and_in_sync_and_the_record_says_it_all(
     old: PartitionImage,
     isr: tuple[int, ...],

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.controller.decision import Refusal
@@ -66,7 +66,6 @@ def test_what_cannot_be_placed_is_refused() -> None:
     st.integers(1, 40),
     st.data(),
 )
-@settings(deadline=None)
 def test_every_partition_has_distinct_replicas_and_leaders_differ_by_one(
     racks: list[str | None], count: int, data: st.DataObject
 ) -> None:
@@ -85,7 +84,6 @@ def test_every_partition_has_distinct_replicas_and_leaders_differ_by_one(
 @given(
     st.integers(1, 4), st.integers(1, 4), st.integers(1, 200), st.integers(0, 1 << 30), st.data()
 )
-@settings(deadline=None)
 def test_replicas_cover_the_racks_and_load_every_broker_alike(
     racks: int, brokers_each: int, count: int, start: int, data: st.DataObject
 ) -> None:
@@ -104,7 +102,6 @@ def test_replicas_cover_the_racks_and_load_every_broker_alike(
 
 
 @given(st.integers(3, 8), st.integers(2, 3))
-@settings(deadline=None)
 def test_many_brokers_share_what_a_dead_leader_led(count: int, replicas: int) -> None:
     partitions = placed(brokers(*[None] * count), 20 * count * (count - 1), replicas)
     for dead in range(1, count + 1):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.metadata.layers import PLAIN_MAX, LayeredMap, changed
@@ -45,7 +45,6 @@ def test_many_small_changes_become_one_large_map_again() -> None:
         max_size=20,
     )
 )
-@settings(deadline=None)
 def test_it_reads_like_the_dict_that_was_changed_in_place(
     steps: list[dict[int, str | None]],
 ) -> None:

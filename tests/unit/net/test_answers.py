@@ -32,7 +32,7 @@ def receive(assembly: AnswerAssembly, stream: bytes, steps: list[int]) -> list[m
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     sizes=st.lists(
         st.one_of(

@@ -384,7 +384,7 @@ class World:
             self.machine.answered(sent, ErrorCode.INVALID_UPDATE_VERSION)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(EVENTS)
 def test_everybody_who_could_be_elected_has_all_that_is_committed(
     events: list[tuple[str, Any]],

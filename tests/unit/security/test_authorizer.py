@@ -430,7 +430,7 @@ ACLS = st.builds(
 STEPS = st.lists(st.tuples(st.integers(0, 7), st.none() | ACLS), max_size=12)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(start=st.lists(ACLS, max_size=8), steps=STEPS, is_open=st.booleans(), data=st.data())
 def test_answers_are_those_of_who_reads_every_entry(
     start: list[Acl], steps: list[tuple[int, Acl | None]], is_open: bool, data: st.DataObject
@@ -454,7 +454,7 @@ def test_answers_are_those_of_who_reads_every_entry(
                 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(entries=st.lists(ACLS, max_size=6), host=HOSTS)
 def test_some_resource_may_be_touched_if_any_name_at_all_may(entries: list[Acl], host: str) -> None:
     authorizer = authorizer_with(*entries)

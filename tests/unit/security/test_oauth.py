@@ -198,14 +198,14 @@ def test_extensions_and_the_hosts_name_are_read_over() -> None:
     assert isinstance(settled(exchange().step(message, NOW)), Accepted)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=80), st.booleans())
 def test_any_bytes_are_refused_and_never_raise(message: bytes, framed: bool) -> None:
     data = b"n,,\x01auth=Bearer " + message + b"\x01\x01" if framed else message
     assert isinstance(settled(exchange().step(data, NOW)), Refused | Challenge)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_changed_token_never_counts(data: st.DataObject) -> None:
     token = SIGNER.sign()

@@ -76,7 +76,7 @@ def test_a_message_of_another_form_is_refused(message: bytes) -> None:
     assert isinstance(outcome_of(message), Refused)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_refused_and_never_raise(message: bytes) -> None:
     assert isinstance(outcome_of(message), Refused)

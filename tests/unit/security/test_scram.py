@@ -259,7 +259,7 @@ def test_nothing_secret_is_in_what_may_be_logged() -> None:
     assert repr(what[0].stored_key) not in repr(what)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.binary(max_size=60), max_size=3), st.booleans())
 def test_any_bytes_are_refused_and_never_raise(messages: list[bytes], begun: bool) -> None:
     what = exchange()
@@ -270,7 +270,7 @@ def test_any_bytes_are_refused_and_never_raise(messages: list[bytes], begun: boo
         assert isinstance(outcome, Refused | Challenge)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_changed_messages_never_come_in(data: st.DataObject) -> None:
     final = bytearray(FINAL.encode())

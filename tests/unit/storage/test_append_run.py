@@ -90,7 +90,7 @@ def leaders_batches(sizes: list[tuple[int, int, int, int]]) -> list[bytes]:
     return made
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(
         st.tuples(

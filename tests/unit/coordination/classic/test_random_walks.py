@@ -162,5 +162,5 @@ def _work(group: ClassicGroup) -> dict[str, bytes]:
     return {it.member_id: it.assignment for it in group.members.values()}
 
 
-Walk.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Walk.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 test_walks = Walk.TestCase

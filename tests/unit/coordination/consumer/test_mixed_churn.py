@@ -244,5 +244,5 @@ class MixedChurn(RuleBasedStateMachine):
         assert sorted(owned) == (list(range(PARTITIONS)) if self.clients else [])
 
 
-MixedChurn.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+MixedChurn.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestMixedChurn = MixedChurn.TestCase

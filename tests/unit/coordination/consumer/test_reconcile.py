@@ -216,5 +216,5 @@ class Churn(RuleBasedStateMachine):
             assert max(shares) - min(shares) <= 1
 
 
-Churn.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+Churn.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
 TestChurn = Churn.TestCase

@@ -202,5 +202,5 @@ class WildChurn(RuleBasedStateMachine):
         assert timers == set(self.clients), "one each, and none of the dead"
 
 
-WildChurn.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+WildChurn.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
 TestWildChurn = WildChurn.TestCase

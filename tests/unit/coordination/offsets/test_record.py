@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.coordination.effects import NewRecord
@@ -33,7 +33,6 @@ def test_its_bytes_are_those_of_its_key_and_value(record: OffsetRecord) -> None:
     assert record.encode(GROUP) == general.encode(GROUP)
 
 
-@settings(deadline=None)  # the first shard imports its folders
 @given(records, st.sampled_from([-1, 7]), st.booleans())
 def test_replaying_it_changes_what_its_key_and_value_would_change(
     record: OffsetRecord, producer_id: int, is_commit: bool

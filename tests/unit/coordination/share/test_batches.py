@@ -114,7 +114,7 @@ def by_offset(new: list[StateBatch], start: int) -> dict[int, tuple[State, int, 
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(batches, max_size=12), st.integers(-1, 20), st.integers(0, 12))
 def test_batches_say_of_each_offset_what_is_furthest(
     new: list[StateBatch], start: int, split: int
@@ -128,7 +128,7 @@ def test_batches_say_of_each_offset_what_is_furthest(
         assert before.last + 1 < after.first or before[2:] != after[2:], "could be one"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(batches, max_size=8))
 def test_to_say_it_again_changes_nothing(new: list[StateBatch]) -> None:
     once = merged(new, -1)

@@ -205,5 +205,5 @@ def _facts(stage: ShareStage) -> object:
     return durable, group.members, dict(group.names), group.ready
 
 
-Churn.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Churn.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestChurn = Churn.TestCase

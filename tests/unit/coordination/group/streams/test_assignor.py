@@ -120,7 +120,7 @@ def check(processes: dict[str, str], tasks: dict[str, Work], standbys: int, give
             assert copies == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PROCESSES, WORK, st.integers(0, 2), st.data())
 def test_every_task_runs_once_and_no_process_has_it_twice(
     processes: dict[str, str], tasks: dict[str, Work], standbys: int, data: st.DataObject
@@ -133,7 +133,7 @@ def test_every_task_runs_once_and_no_process_has_it_twice(
         tasks = data.draw(st.one_of(st.just(tasks), WORK))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PROCESSES, WORK, st.integers(0, 2))
 def test_an_assignment_that_fits_stays(
     processes: dict[str, str], tasks: dict[str, Work], standbys: int
@@ -144,7 +144,7 @@ def test_an_assignment_that_fits_stays(
         assert active(again, member) == active(first, member)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sets(st.sampled_from("abcdefgh"), min_size=2), WORK, st.data())
 def test_active_tasks_are_even_and_few_move_when_somebody_goes(
     members: set[str], tasks: dict[str, Work], data: st.DataObject
