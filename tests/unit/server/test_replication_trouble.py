@@ -29,7 +29,8 @@ async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
 
 @pytest.fixture
 async def follower(tmp_path: Path, leader: Leader) -> AsyncIterator[Follower]:
-    made = Follower(tmp_path / "follower", leader)
+    # Longer than `until` waits: who gets something in time did not wait for the leader's news.
+    made = Follower(tmp_path / "follower", leader, **{"replica.fetch.wait.max.ms": "20000"})
     yield made
     await made.close()
 
@@ -280,11 +281,9 @@ async def test_a_newcomer_does_not_wait_for_the_news_of_others(
         leader.lead(0, index)
     follower.follow(0, 0)
     await until(lambda: len(fetches(leader)) == 2)  # the second one waits for news
-    began = asyncio.get_running_loop().time()
     leader.write(1, index=1)
     copy = follower.follow(0, 1)
     await until(lambda: copy.high_watermark == 1)
-    assert asyncio.get_running_loop().time() - began < 0.4  # the leader would hold it for 0.5
 
 
 async def test_who_is_in_trouble_tries_again_in_time_though_the_others_are_idle(
@@ -301,13 +300,12 @@ async def test_who_is_in_trouble_tries_again_in_time_though_the_others_are_idle(
             answer.records = b""
 
     leader.spoil = spoil
-    began = asyncio.get_running_loop().time()
     for index in range(2):
         leader.lead(0, index)
         leader.write(1, index=index)
         follower.follow(0, index)
     await until(lambda: follower.partitions[1].high_watermark == 1)
-    assert asyncio.get_running_loop().time() - began < 0.4
+    assert not troubled
 
 
 async def test_a_full_disk_makes_a_follower_wait_until_there_is_room(
