@@ -507,7 +507,7 @@ def test_stopping_does_not_wait_for_a_mute_to_end(run: Run) -> None:
             next(iter(node.listener.connections)).mute(60)
             began = loop.time()
             await node.listener.stop(5000)
-            assert loop.time() - began < 1
+            assert loop.time() - began < 3
             assert await client.is_closed()
 
     run(scenario())
