@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import signal
 import subprocess
@@ -60,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = machine.describe()
     progress("".join(f"{key}: {value}\n" for key, value in about.items()))
 
+    # As if it were installed: otherwise each process might compile what it imports.
+    compileall.compile_dir(REPOSITORY / "src", quiet=1)
     rows = Runner(scale, options.targets).run(cases)
     sections = {} if options.only else {"Codecs": _codecs()}
     # Only a whole run on full scale is a result to quote; the rest is kept out of its way.
