@@ -30,9 +30,13 @@ _HARMLESS = re.compile(
     # The machine is slow; and a controller that was elected a moment ago is not active yet, which
     # Apache's calls unexpected in one line and explains in the next. A batch that overtook the one
     # before it, which came while nobody led yet, is sent again by its producer: whether it came to
-    # its place is what the history of a test says.
+    # its place is what the history of a test says. Apache's coordinator may hear from its log
+    # that it leads no more, before the metadata say so; and a node of Apache's that stops throws
+    # its meters away while it still answers.
     r"Exceptionally slow controller event|event queue overloaded|NotControllerException"
     r"|OutOfOrderSequenceException"
+    r"|Writing records to \S+ failed.*NotLeaderOrFollowerException"
+    r"|Exception when handling request.*RequestMetrics\$ErrorMeter"
 )
 
 Make = Callable[[Path], Node]

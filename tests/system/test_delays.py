@@ -126,7 +126,7 @@ def mixed(broker: Node, topic: str) -> str:
         headers: Headers = [(DELAY_MS, b"30")] if number % 3 == 0 else []
         producer.produce(topic, str(number), partition=0, headers=headers)
     assert producer.flush(SECONDS_MAX) == 0
-    send(broker.bootstrap, topic, dict.fromkeys(("20", "21"), now_ms() + 800))
+    send(broker.bootstrap, topic, dict.fromkeys(("20", "21"), now_ms() + 3_000))
     receive(broker.bootstrap, topic, 22)
     return topic
 

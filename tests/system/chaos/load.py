@@ -31,6 +31,7 @@ COPIERS, READERS = "copiers", "readers"
 WORKERS = ["copier-0", "copier-1"]
 FLUSH_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 5.0
+MEMBER_SESSION_MS = 15_000
 MEMBER_POLLS_MS = 30_000
 """After which a group does without a member that hangs."""
 RECENT = 5_000
@@ -146,7 +147,11 @@ class Member(Reading):
             bootstrap,
             "read_committed",
             reset="earliest",
-            **{"group.id": READERS, "max.poll.interval.ms": MEMBER_POLLS_MS},
+            **{
+                "group.id": READERS,
+                "session.timeout.ms": MEMBER_SESSION_MS,
+                "max.poll.interval.ms": MEMBER_POLLS_MS,
+            },
         )
         self._topic = topic
         self.asked = 0
