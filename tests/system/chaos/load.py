@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -307,7 +308,10 @@ class Load:
                 return f"{where}\nand its successor gets nowhere: {dict(successor.heard)}"
             time.sleep(0.1)
         successor.finish(FLUSH_SECONDS_MAX)
-        print(f"{where}\nbut its successor gets along", file=sys.stderr)
+        if successor.hanging:
+            return f"{where}\nand so does its successor:\n{successor.hanging}"
+        # Not a failure, but nobody should miss it: a run's summary shows warnings.
+        warnings.warn(f"{where}\nbut its successor gets along", stacklevel=1)
         return None
 
     def _supervise(self) -> None:
