@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.problem import Problem
+from penstock.pipeline.spark import workers
 from penstock.pipeline.spark.cache import log_folder
 from penstock.pipeline.spark.classes import class_options
 from penstock.pipeline.spark.jars import jars_for
@@ -63,7 +64,8 @@ def open_session(
             *class_options(java),
         ],
     )
-    _choose_python(master, chosen)
+    if _choose_python(master, chosen):
+        chosen.setdefault("spark.python.daemon.module", workers.__name__)
     if SparkContext._gateway is None:
         _start_java(java, chosen, log)
     # The defaults are those of the Java that was started: with the machine's spark-defaults.conf.
@@ -84,15 +86,21 @@ def _travelling(master: str, py_files: Sequence[str | Path]) -> list[str]:
     return own + [str(each) for each in py_files]
 
 
-def _choose_python(master: str, chosen: Mapping[str, str]) -> None:
-    """Let executors run this interpreter, unless they are on machines that have another one."""
+def _choose_python(master: str, chosen: Mapping[str, str]) -> bool:
+    """Let executors run this interpreter, unless they are on machines that have another one.
+
+    Whether it is sure that they do, and so have Penstock installed.
+    """
     told = chosen.get("spark.pyspark.python")
     if told:
         os.environ["PYSPARK_PYTHON"] = told
-    elif local_cores(master) is not None:
+        return False
+    if local_cores(master) is not None:
         os.environ["PYSPARK_PYTHON"] = sys.executable
-    elif master.startswith("spark:"):
+        return True
+    if master.startswith("spark:"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return False
 
 
 def _start_java(java: Java, chosen: Mapping[str, str], log: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.pipeline.spark.master import local_cores
+from penstock.pipeline.spark.sockets import socket_settings
 
 SECRET = (
     "(?i)secret|password|passwd|token|credential|access[.]?key|private[.]?key|jaas"
@@ -93,6 +94,7 @@ def _preferred(master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             # Spark's 200 are for clusters: each costs a task and, in a stream, a state store.
             "spark.sql.shuffle.partitions": str(cores),
+            **socket_settings(),
         }
     return preferred
 
