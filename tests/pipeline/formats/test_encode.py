@@ -107,6 +107,28 @@ def test_protobuf_is_read_as_it_was_written(
     assert order.FromString(encoded(rows, form)[0]) == full(order)
 
 
+def test_messages_that_are_json_are_written_after_their_classes_were_garbage(
+    make_context: Callable[..., Context], tmp_path: Path
+) -> None:
+    """Protobuf keeps no class that nobody else keeps, and workers look for garbage."""
+    import gc
+
+    from penstock.pipeline.formats.descriptors import class_of, descriptor_set, message_of
+    from penstock.pipeline.formats.protobuf_encode import filler
+
+    proto = (
+        'syntax = "proto3"; import "google/protobuf/struct.proto";\n'
+        "message Only { google.protobuf.Struct written = 1; }"
+    )
+    (tmp_path / "only.proto").write_text(proto)
+    form = Format(format="protobuf", schema="only.proto")
+    files = descriptor_set(make_context(), form, "")
+    cls = class_of(files, message_of(files, form).full_name)
+    gc.collect()
+    made = cls(**filler(cls.DESCRIPTOR)({"written": '{"a": 1}'}))
+    assert made.written.fields["a"].number_value == 1
+
+
 def test_columns_that_a_schema_does_not_know_are_refused(
     spark: SparkSession, encoded: Encoder, tmp_path: Path
 ) -> None:

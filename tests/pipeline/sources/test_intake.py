@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,12 @@ from penstock.pipeline.formats.decode import decode
 from penstock.pipeline.sources.intake import origin, take_in
 from penstock.pipeline.spec.formats import Format
 from penstock.pipeline.spec.sources import TopicSource
-from penstock.pipeline.views import ORIGIN
+from penstock.pipeline.views import ORIGIN, View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+COLUMNS = 150
 
 
 @pytest.mark.parametrize("policy", ["fail", "dlq", "drop"])
@@ -38,3 +41,43 @@ def test_a_record_is_parsed_once_and_only_for_the_columns_that_are_used(
     assert not any("from_json" in line for line in filters)
     assert "unused" not in plan
     assert sorted(row.id for row in rows.collect()) == [1, 2]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_records_of_many_columns_are_no_more_to_plan_than_those_of_few(
+    spark: SparkSession, make_context: Callable[..., Context], form: str
+) -> None:
+    """Each column had an expression of its own that parsed the record once more."""
+    from pyspark.sql import functions as f
+
+    names = [f"it's `column` {number}" for number in range(COLUMNS)]
+    schema = ", ".join(f"`{name.replace('`', '``')}` long NOT NULL" for name in names)
+    wide = Format(format=form, schema=schema)
+    spec = TopicSource(topic="t", value=wide)
+    numbers: list[object] = list(range(COLUMNS))
+    values = [
+        (_record(form, names, each).encode(),)
+        for each in (numbers, [*numbers[:-1], "none"], [*numbers[:-1], None])
+    ]
+    raw = spark.createDataFrame(values, "value binary")
+    raw = raw.withColumn(ORIGIN, origin("t", value=f.col("value")))
+
+    def view(policy: str) -> View:
+        context = make_context(spec, policy=policy)
+        return take_in(context, "t", raw, {"": decode(context, f.col("value"), wide)}, {}, spec)
+
+    plan = view("fail").rows._jdf.queryExecution().optimizedPlan().toString()
+    assert 0 < plan.count(f"from_{form}(") < COLUMNS
+    good, (errors,) = view("dlq").rows, view("dlq").errors
+    (row,) = good.collect()
+    assert [row[name] for name in names] == numbers
+    assert sorted(each.reason for each in errors.collect()) == [
+        f"the field `{names[-1]}` is missing",
+        f"the field `{names[-1]}` is not a bigint: none",
+    ]
+
+
+def _record(form: str, names: list[str], values: list[object]) -> str:
+    if form == "json":
+        return json.dumps(dict(zip(names, values, strict=True)))
+    return ",".join("" if each is None else str(each) for each in values)

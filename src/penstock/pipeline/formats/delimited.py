@@ -43,7 +43,10 @@ def _parse(text: Column, columns: StructType, form: Format) -> Column:
         "columnNameOfCorruptRecord": fields.CORRUPT,
         "sep": form.delimiter,
     }
-    ddl = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in wide)
+    names = (each.name.replace("`", "``") for each in wide)
+    ddl = ", ".join(
+        f"`{name}` {each.dataType.simpleString()}" for name, each in zip(names, wide, strict=True)
+    )
     return f.from_csv(text, ddl, options)
 
 

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 CORRUPT = "_penstock_corrupt"
 """The field in which Spark's parsers leave what they could not parse."""
@@ -50,30 +57,40 @@ def _get(value: Column, path: tuple[str, ...]) -> Column:
 def misfit(parsed: Column, texts: Column, columns: StructType) -> Column:
     """The first field that is there as text and yet has no value, in words.
 
-    `texts` is the same record with every field as a string.
+    `texts` is the same record with every field as a string. Fields are told apart by their names
+    as data: an expression for each of them would hold the parsing of all, again and again, and
+    Spark would plan records of 150 fields for twice as long.
     """
-    found = []
-    for each in columns:
-        if isinstance(each.dataType, (StructType, ArrayType, MapType)):
-            kind = each.dataType.typeName()
-        else:
-            kind = each.dataType.simpleString()
-        article = "an" if kind[0] in "aeiou" else "a"
-        text = texts.getField(each.name)
-        blamed = f"the field `{each.name}` is not {article} {kind}: "
-        shown = f.when(
-            f.length(text) > SHOWN_MAX, f.concat(f.left(text, f.lit(SHOWN_MAX)), f.lit("…"))
-        )
-        found.append(
-            f.when(
-                text.isNotNull() & parsed.getField(each.name).isNull(),
-                f.concat(
-                    f.lit(blamed),
-                    f.coalesce(shown, text),
-                ),
-            )
-        )
-    return f.coalesce(*found, f.lit(None).cast("string"))
+    kinds = {each.name: _kind(each.dataType) for each in columns}
+    names = f.expr(f"array({', '.join(map(_literal, kinds))})")
+    told = f.expr(f"map({', '.join(_literal(each) for pair in kinds.items() for each in pair)})")
+    there = f.from_json(f.to_json(texts), "map<string, string>")  # neither has keys of nulls
+    has_value = f.json_object_keys(f.to_json(parsed))
+    blamed = f.get(
+        f.filter(
+            names,
+            lambda name: f.map_contains_key(there, name) & ~f.array_contains(has_value, name),
+        ),
+        f.lit(0),
+    )
+    text = f.try_element_at(there, blamed)
+    shown = f.when(
+        f.length(text) > SHOWN_MAX, f.concat(f.left(text, f.lit(SHOWN_MAX)), f.lit("…"))
+    ).otherwise(text)
+    kind = f.try_element_at(told, blamed)
+    return f.concat(f.lit("the field `"), blamed, f.lit("` is not "), kind, f.lit(": "), shown)
+
+
+def _kind(kind: DataType) -> str:
+    """A type with its article: `a bigint`."""
+    nested = isinstance(kind, (StructType, ArrayType, MapType))
+    name = kind.typeName() if nested else kind.simpleString()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _literal(text: str) -> str:
+    """Text as SQL writes it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def as_strings(columns: StructType) -> StructType:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from google.protobuf import json_format  # type: ignore[import-untyped]
+from google.protobuf import json_format, message_factory  # type: ignore[import-untyped]
 from google.protobuf.descriptor import (  # type: ignore[import-untyped]
     Descriptor,
     FieldDescriptor,
@@ -97,7 +97,7 @@ def _one(field: FieldDescriptor) -> Callable[[Any], Any]:
         inner = _one(field.message_type.fields_by_name["value"])
         return lambda got: {"value": inner(got)}
     if name in AS_JSON:
-        cls = field.message_type._concrete_class
+        cls = message_factory.GetMessageClass(field.message_type)
         return lambda got: json_format.Parse(got, cls())
     return filler(field.message_type)
 
