@@ -19,12 +19,12 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.running import retry
 from penstock.pipeline.running.registry import Entry
 from penstock.pipeline.running.reset import forget_checkpoint
-from penstock.pipeline.running.run import run_pipeline
+from penstock.pipeline.running.run import preferred_settings, run_pipeline
 from penstock.pipeline.running.signals import Stop
 from penstock.pipeline.running.status import DONE, RUNNING, STOPPED, PipelineStatus
 from penstock.pipeline.spec.model import Pipeline
 from penstock.testing import Broker
-from tests.pipeline.running.scene import pipeline_in
+from tests.pipeline.running.scene import MINIMAL, pipeline_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -291,3 +291,12 @@ def test_another_pipelines_checkpoint_is_refused(
     )
     with pytest.raises(Problem, match="the checkpoint of the pipeline 'another'"):
         run_pipeline(pipeline, session=spark, once=True)
+
+
+def test_only_who_wrote_python_is_told_its_lines(tmp_path: Path) -> None:
+    """To tell the JVM where each expression comes from is most of what assembling one costs."""
+    key = "spark.python.sql.dataFrameDebugging.enabled"
+    assert preferred_settings(pipeline_in(tmp_path))[key] == "false"
+    (tmp_path / "transforms.py").write_text("def enrich(rows):\n    return rows\n")
+    steps = "steps: [{python: transforms.py:enrich}]\n"
+    assert key not in preferred_settings(pipeline_in(tmp_path, f"{MINIMAL}{steps}"))

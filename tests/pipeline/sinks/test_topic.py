@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +57,22 @@ def test_keys_keep_their_order_and_land_where_javas_clients_would_put_them(scene
     assert all(
         ids == list(range(ids[0], ids[0] + 100)) and ids[0] % 100 == 0 for ids in by_key.values()
     )
+
+
+def test_many_records_without_a_key_fill_all_partitions_alike_and_few_stay_together(
+    scene: Scene,
+) -> None:
+    """Who reads the topic next, a task for each partition, waits for the fullest one."""
+    scene.create(4)
+    many = scene.spark.range(0, 200_000, numPartitions=2).selectExpr("string(id) AS value")
+    scene.sink(value=STRING).write(many, 0)
+    counts = Counter(each.partition() for each in scene.records())
+    assert sum(counts.values()) == 200_000
+    assert min(counts[partition] for partition in range(4)) > 20_000
+    few, name = many.limit(20), f"{scene.name}.few"
+    scene.create(50, name)
+    scene.sink(topic=name, value=STRING).write(few, 1)
+    assert len({each.partition() for each in scene.records(name)}) <= 8  # each by itself: 17
 
 
 def test_headers_times_tombstones_and_topics_come_from_columns(scene: Scene) -> None:

@@ -17,7 +17,7 @@ from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.faults import java_is_gone, problem_of
 from penstock.pipeline.running.group import reads_topics
 from penstock.pipeline.running.query import RunningQuery
-from penstock.pipeline.running.reach import nobody_there
+from penstock.pipeline.running.reach import nobody_there, topic_missing
 from penstock.pipeline.running.registry import Claim, Entry
 from penstock.pipeline.running.remote import files_at
 from penstock.pipeline.running.retry import Retries
@@ -42,11 +42,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_SECONDS = 0.2
+END_LOOK_SECONDS = 0.05
+"""How often to look at a run that has an end: somebody may wait for it."""
 GRACE_SECONDS = 60.0
 """How long a batch in hand may take after somebody has asked to stop."""
 
 WATCHED = {"spark.sql.streaming.noDataProgressEventInterval": "1000"}
 """Spark reports every second, batch or no batch: who is idle has a lag, too."""
+
+UNTRACED = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
+"""PySpark tells the JVM, for every expression, from which line of Python it comes: that is two
+thirds of all that is said while a pipeline is assembled. Lines of ours help nobody."""
 
 
 def run_pipeline(
@@ -73,7 +79,7 @@ def run_pipeline(
     claim = Claim(pipeline, patience)
     watch = Watch(pipeline, claim.entry, listener)
     stop = stop or Stop()
-    wanted = {**WATCHED, **pipeline.spark, **(settings or {})}
+    wanted = {**preferred_settings(pipeline), **pipeline.spark, **(settings or {})}
     opened = nullcontext(session) if session else _session(pipeline, claim.entry, master, wanted)
     try:
         try:
@@ -96,6 +102,11 @@ def run_pipeline(
     return watch.status
 
 
+def preferred_settings(pipeline: Pipeline) -> dict[str, str]:
+    """Spark's settings that suit a run of this pipeline, unless somebody wants others."""
+    return WATCHED if python_files(pipeline) else {**WATCHED, **UNTRACED}
+
+
 def _work(
     pipeline: Pipeline,
     watch: Watch,
@@ -108,7 +119,7 @@ def _work(
     root = checkpoint_root(pipeline)
     if not is_remote(root):
         open_checkpoint(pipeline)  # refused, if at all, before Spark is started
-    if not _find_brokers(pipeline, watch, stop):
+    if not _find_cluster(pipeline, watch, stop):
         return
     watch.turn(STARTING, "Spark")
     with session as spark:
@@ -119,13 +130,14 @@ def _work(
         _Run(context, files, watch, stop, once).work()
 
 
-def _find_brokers(pipeline: Pipeline, watch: Watch, stop: Stop) -> bool:
-    """Wait for a broker to answer, as long as the file says; False if it was asked to stop.
+def _find_cluster(pipeline: Pipeline, watch: Watch, stop: Stop) -> bool:
+    """Wait for a broker to answer and for all topics, as long as the file says; False if it was
+    asked to stop.
 
     Kafka's own clients would try for minutes, and Spark would have been started for nothing.
     """
     retries = Retries(attempts_of(pipeline))
-    while missing := nobody_there(pipeline):
+    while missing := nobody_there(pipeline) or topic_missing(pipeline):
         if not retries.may_go_on(0, time.monotonic()):
             raise missing
         watch.turn(RETRYING, f"{missing.what}; {retries}")
@@ -200,6 +212,7 @@ class _Run:
     def work(self) -> None:
         """Start all queries and see them through."""
         attempts = attempts_of(self._context.pipeline)
+        ends = self._context.pipeline.trigger.available_now
         queries = assemble(self._context)
         shapes = {query.name: shape_of(query.view.rows) for query in queries}
         check_shapes(self._context.pipeline, self._context.checkpoint, shapes, self._files)
@@ -215,7 +228,7 @@ class _Run:
                 running.start(once=self._once)
             self._watch.turn(RUNNING)
             while self._go_on():
-                self._stop.asked.wait(LOOK_SECONDS)
+                self._stop.asked.wait(END_LOOK_SECONDS if ends else LOOK_SECONDS)
         finally:
             self._end()
 

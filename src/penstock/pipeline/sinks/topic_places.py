@@ -13,14 +13,16 @@ MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 CLUSTER_DEFAULT = -1
 
 
-def topics_there(clients: Mapping[str, Any], names: Iterable[str]) -> dict[str, int]:
+def topics_there(
+    clients: Mapping[str, Any], names: Iterable[str], seconds: float = ANSWER_SECONDS_MAX
+) -> dict[str, int]:
     """The topics of these that exist, with the number of their partitions."""
     # To ask for a topic would create it otherwise, and not as the file wants it.
     admin = AdminClient({**clients, "allow.auto.create.topics": False})
     found = {}
     for name in names:
         # By name, not all: a user may not see the rest, and there may be very many of them.
-        told = admin.list_topics(name, ANSWER_SECONDS_MAX).topics[name]
+        told = admin.list_topics(name, seconds).topics[name]
         if told.error is None:
             found[name] = len(told.partitions)
         elif told.error.code() not in MISSING:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 PRODUCER = {
     # Where Kafka's Java clients would put a key, it is put here, too.
     "partitioner": "murmur2_random",
+    # Records without a key go to one partition for so long. In bulk all are filled alike, and read
+    # in the same time by whoever comes next; a few records stay together, in one batch of one
+    # partition, which is then the only one that the transaction has to mark.
+    "sticky.partitioning.linger.ms": 1,
     "linger.ms": 50,
     "batch.size": 1_000_000,
     "queue.buffering.max.messages": 300_000,
