@@ -101,6 +101,7 @@ generate: install ## Write the generated code and pages anew
 	$(BIN)/python -m codegen.rights_page
 	$(BIN)/python -m codegen.machines.page
 	$(BIN)/python -m penstock.cli.reference
+	$(BIN)/python -m penstock.pipeline.spec.reference
 
 # kcat is one of the clients that tests/compat drives, PostgreSQL what pipelines read and write.
 # Where they cannot be installed, their tests say so.

@@ -104,7 +104,7 @@ CASES = [
     Case(
         "start", "process start to first answered Metadata", start,
         (Criterion("seconds", "time", "s", Kind.RATIO_MAX, 1 / 8),),
-        own_node=True, warm_ups=0,
+        own_node=True,
     ),
     Case(
         "partitions", "10,000 partitions", partitions,

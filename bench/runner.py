@@ -60,6 +60,10 @@ class Runner:
                 self._measure(case, number, target, node)
 
     def _own(self, case: Case, scratch: str) -> None:
+        for _ in range(case.warm_ups):
+            for target in self.targets:
+                with _node(target, scratch) as node:
+                    case.run(node, self.scale)
         for number in range(case.rounds(self.scale)):
             for target in self.targets:
                 with _node(target, scratch) as node:

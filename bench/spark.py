@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.pipeline.running.run import run_pipeline
+from penstock.pipeline.running.run import UNTRACED, WATCHED, run_pipeline
 from penstock.pipeline.spark.session import open_session
 from penstock.pipeline.spec.read import read_pipeline
 
@@ -24,7 +24,7 @@ CORES = 2
 @cache
 def session() -> SparkSession:
     """The session that all cases share: a JVM that warms up in every case would be measured."""
-    spark = open_session("bench", master=f"local[{CORES}]")
+    spark = open_session("bench", master=f"local[{CORES}]", settings={**WATCHED, **UNTRACED})
     atexit.register(spark.stop)
     return spark
 

@@ -10,6 +10,9 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
+import zlib
+from functools import cache
 from pathlib import Path
 
 VERSION = "4.3.0"
@@ -106,22 +109,56 @@ def java(
     *, heap: tuple[str, ...] = HEAP_TESTS, options: tuple[str, ...] = JVM_OPTIONS
 ) -> list[str]:
     """The beginning of a command line: java, its options and Kafka's class path."""
-    where = install()
+    install()
+    if options[: len(JVM_SHORT)] == JVM_SHORT:
+        options = (*options, f"-XX:SharedArchiveFile={classes()}")
+    return _java(heap, options)
+
+
+def _java(heap: tuple[str, ...], options: tuple[str, ...]) -> list[str]:
     return [
         "java",
         *heap,
         *options,
-        f"-Dlog4j2.configurationFile={where / 'log4j2.properties'}",
+        f"-Dlog4j2.configurationFile={home() / 'log4j2.properties'}",
         "-cp",
-        f"{where / 'libs'}/*",
+        f"{home() / 'libs'}/*",
     ]
 
 
+@cache
+def classes() -> Path:
+    """A broker's classes as a JVM holds them in memory: with them it starts with half the work."""
+    program = Path(shutil.which("java") or "java").resolve()
+    kept = home() / f"classes-{zlib.crc32(str(program).encode()):08x}.jsa"
+    with open(home() / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # A Java or jars that were replaced since have other classes under the same names.
+        newest = max(each.stat().st_mtime for each in (program, home() / "complete"))
+        if not kept.exists() or kept.stat().st_mtime < newest:
+            _keep_classes(kept)
+    return kept
+
+
+def _keep_classes(kept: Path) -> None:
+    """Run a broker from its start to its end: what it has loaded by then is kept."""
+    from tests.oracle.nodes import ApacheNode
+
+    with tempfile.TemporaryDirectory(dir=home()) as folder:
+        made = Path(folder) / "classes.jsa"
+        node = ApacheNode(
+            Path(folder) / "node", options=(f"-XX:ArchiveClassesAtExit={made}", *JVM_SHORT)
+        )
+        node.start()
+        node.stop()
+        made.replace(kept)
+
+
 def run_tool(
-    name: str, *arguments: str, seconds_max: float = 120
+    name: str, *arguments: str, seconds_max: float = 120, options: tuple[str, ...] = JVM_SHORT
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Apache's main classes in a JVM of its own (see `tools` for a warm one)."""
-    command = [*java(options=JVM_SHORT), name, *arguments]
+    command = [*java(options=options), name, *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=seconds_max, stdin=subprocess.DEVNULL
     )

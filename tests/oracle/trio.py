@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +22,6 @@ REPLICATED = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
 }
-
-_ALARMING = re.compile(r" (ERROR|CRITICAL|FATAL) |^Traceback|UNSUPPORTED_VERSION|UNKNOWN_SERVER")
-_HARMLESS = re.compile(
-    # The machine is slow; and a controller that was elected a moment ago is not active yet, which
-    # Apache's calls unexpected in one line and explains in the next. A batch that overtook the one
-    # before it, which came while nobody led yet, is sent again by its producer: whether it came to
-    # its place is what the history of a test says. Apache's coordinator may hear from its log
-    # that it leads no more, before the metadata say so; and a node of Apache's that stops throws
-    # its meters away while it still answers.
-    r"Exceptionally slow controller event|event queue overloaded|NotControllerException"
-    r"|OutOfOrderSequenceException"
-    r"|Writing records to \S+ failed.*NotLeaderOrFollowerException"
-    r"|Exception when handling request.*RequestMetrics\$ErrorMeter"
-)
 
 Make = Callable[[Path], Node]
 """Makes a node in a directory; its ports are its own."""
@@ -116,13 +100,11 @@ class Trio:
 
     def complaints(self) -> list[str]:
         """What the nodes printed that should not happen in any company."""
-        found = []
-        for number, node in self.nodes.items():
-            lines = node.output().splitlines()
-            for line, after in zip_longest(lines, lines[1:], fillvalue=""):
-                if _ALARMING.search(line) and not _HARMLESS.search(line + after):
-                    found.append(f"{number} ({node.name}): {line}\n    {after}")
-        return found
+        return [
+            f"{number} ({node.name}): {each}"
+            for number, node in self.nodes.items()
+            for each in node.complaints()
+        ]
 
     def active_controller(self) -> int:
         """Who leads the metadata log. (The controller that Metadata names is any broker.)"""

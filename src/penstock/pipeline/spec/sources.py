@@ -68,7 +68,7 @@ class FileSource(Placed):
         "Otherwise a file is whole when it appears.",
         default=False,
     )
-    batch_bytes_max: str = entry("At most so much in one batch.", default="64m", shape=Shape.SIZE)
+    batch_bytes_max: str = entry("At most so much in one batch.", default="256m", shape=Shape.SIZE)
     data_loss: str = entry(
         "What to do when lines of a growing file are gone before they were delivered.",
         default="fail",
