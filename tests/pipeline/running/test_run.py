@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.pipeline.checkpoint import checkpoint_root
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.running import retry
+from penstock.pipeline.running.query import RunningQuery
 from penstock.pipeline.running.registry import Entry
 from penstock.pipeline.running.reset import forget_checkpoint
 from penstock.pipeline.running.run import preferred_settings, run_pipeline
@@ -175,6 +176,29 @@ def test_a_wish_to_stop_lets_the_batch_in_hand_finish(
 
     run_pipeline(pipeline, session=spark, once=True)
     assert written(folder) == [(0, 10), (1, 10)]
+
+
+def test_a_failure_while_one_looks_is_no_end(
+    spark: SparkSession,
+    pipeline_broker: Broker,
+    topic: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: set[object] = set()
+
+    def active(query: RunningQuery) -> bool:
+        """As if each query ended right after somebody had asked."""
+        if query.streaming.isActive or query.streaming.id in ended:
+            return bool(query.streaming.isActive)
+        ended.add(query.streaming.id)
+        return True
+
+    monkeypatch.setattr(RunningQuery, "active", property(active))
+    fill(pipeline_broker, topic, 10)
+    pipeline = pipeline_of(folder, pipeline_broker, topic, sink=", fail: '1'")
+    with pytest.raises(Problem, match="the sink is down"):
+        run_pipeline(pipeline, session=spark, once=True)
 
 
 def test_a_sink_that_is_down_is_waited_for_if_the_file_says_retry(

@@ -37,9 +37,14 @@ def admin(broker: Broker) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
 
 
-def create(broker: Broker, topic: str, partitions: int = 1) -> None:
+def create(broker: Broker, topic: str, partitions: int = 1, **settings: str) -> None:
     client = admin(broker)  # held: without it, the answer would have nowhere to go
-    client.create_topics([NewTopic(topic, partitions)])[topic].result(30)
+    client.create_topics([NewTopic(topic, partitions, config=settings)])[topic].result(30)
+
+
+def create_archive(broker: Broker, topic: str) -> None:
+    """A topic whose records may be of 1970: elsewhere the broker removes such ones any moment."""
+    create(broker, topic, **{"retention.ms": "-1"})
 
 
 @pytest.fixture
@@ -56,6 +61,7 @@ def read(pipeline_broker: Broker, make_context: Make, drain: Drain) -> Callable[
 def test_a_record_comes_with_its_key_headers_time_and_position(
     pipeline_broker: Broker, topic: str, read: Drain
 ) -> None:
+    create_archive(pipeline_broker, topic)
     produce(pipeline_broker, topic, b"hello", key=b"k", headers=[("h", b"1")], timestamp=1000)
     (row,) = read(TopicSource(topic=topic))
     assert (row.value, row._key, row._topic, row._offset) == ("hello", "k", topic, 0)
@@ -132,6 +138,7 @@ def test_a_pattern_finds_topics_and_new_partitions_are_read(
 def test_reading_begins_at_a_time_or_at_offsets(
     pipeline_broker: Broker, topic: str, read: Drain
 ) -> None:
+    create_archive(pipeline_broker, topic)
     for day in (1, 2, 3):
         produce(pipeline_broker, topic, b"%d" % day, timestamp=day * 86_400_000)
     by_time = TopicSource(topic=topic, start="1970-01-03T00:00:00Z", value=BINARY)

@@ -237,10 +237,12 @@ class _Run:
         self._watch.look(self._queries)
         if self._stop.asked.is_set():
             return False
-        waiting = [each for each in self._queries if not each.active and self._mend(each)]
+        # Asked once: who was at work a moment ago and is not any more may have failed.
+        active = [each for each in self._queries if each.active]
+        waiting = [each for each in self._queries if each not in active and self._mend(each)]
         if not waiting and self._watch.status.state == RETRYING:
             self._watch.turn(RUNNING)
-        return bool(waiting) or any(each.active for each in self._queries)
+        return bool(active or waiting)
 
     def _mend(self, query: RunningQuery) -> bool:
         """Whether a query that has ended will be, or was, started again. Raises if it may not."""
