@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.pipeline.compaction import Gain
@@ -82,8 +83,9 @@ def compact_table(spark: SparkSession, table: str, *, target: int, expire: float
 
 
 def _ago(seconds: float) -> str:
-    then = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - seconds))
-    return f"TIMESTAMP '{then} UTC'"
+    # To the millisecond, as snapshots are: what was made in this second is past, too.
+    then = datetime.fromtimestamp(time.time() - seconds, UTC)
+    return f"TIMESTAMP '{then:%Y-%m-%d %H:%M:%S}.{then.microsecond // 1000:03} UTC'"
 
 
 def _files(spark: SparkSession, table: str) -> tuple[int, int]:

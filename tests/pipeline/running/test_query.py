@@ -12,6 +12,7 @@ from penstock.pipeline.checkpoint import open_checkpoint
 from penstock.pipeline.context import Context
 from penstock.pipeline.running.query import RunningQuery
 from penstock.pipeline.views import ORIGIN
+from penstock.testing import Broker
 from tests.pipeline.running.scene import pipeline_in
 
 if TYPE_CHECKING:
@@ -46,3 +47,32 @@ def test_batches_carry_what_a_record_was_made_of_only_where_it_may_be_asked_for(
     (query,) = assemble(context)
     assert ORIGIN in query.view.rows.columns
     assert (ORIGIN in RunningQuery(context, query)._rows().columns) == carried
+
+
+@pytest.mark.parametrize(
+    ("sink", "carried"),
+    [
+        ("parquet: lake", {"value", "_timestamp"}),
+        ("parquet: lake, partition_by: [day]", {"value", "_timestamp"}),
+        ("parquet: lake, partition_by: [_topic AS topic]", {"value", "_timestamp", "_topic"}),
+        (
+            "topic: other",
+            {"value", "_key", "_headers", "_timestamp", "_topic", "_partition", "_offset"},
+        ),
+    ],
+)
+def test_a_batch_for_a_lake_has_what_the_lake_holds(
+    spark: SparkSession,
+    pipeline_broker: Broker,
+    tmp_path: Path,
+    sink: str,
+    carried: set[str],
+) -> None:
+    pipeline = pipeline_in(
+        tmp_path,
+        f"name: orders\nbootstrap: {pipeline_broker.bootstrap_servers}\n"
+        f"sources: {{orders: {{topic: t}}}}\nsinks: {{out: {{{sink}}}}}\n",
+    )
+    context = Context(spark, pipeline, open_checkpoint(pipeline))
+    (query,) = assemble(context)
+    assert set(RunningQuery(context, query)._rows().columns) == carried

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.pipeline import compaction_iceberg
 from penstock.pipeline.compaction_iceberg import compact_table, expected
 from penstock.pipeline.problem import Place, Problem
 from penstock.pipeline.sinks import iceberg
@@ -155,6 +156,12 @@ def test_compaction_joins_files_and_forgets_snapshots_but_not_what_was_written(
     assert spark.sql(f"SELECT count(*) FROM {table}.snapshots").collect()[0][0] == 1
     opened(spark, tmp_path, catalog, rows).write(rows, 1)
     assert read(spark, catalog, "id") == sorted([(n,) for n in range(4)] * 2)
+
+
+def test_a_snapshot_of_this_very_second_is_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction_iceberg.time, "time", lambda: 100.9995)
+    assert compaction_iceberg._ago(0) == "TIMESTAMP '1970-01-01 00:01:40.999 UTC'"
+    assert compaction_iceberg._ago(100) == "TIMESTAMP '1970-01-01 00:00:00.999 UTC'"
 
 
 @pytest.mark.parametrize(

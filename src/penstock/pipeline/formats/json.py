@@ -36,8 +36,8 @@ def _reason(raw: Column, text: Column, value: Column, columns: StructType) -> Co
         .when(~f.is_valid_utf8(text), NOT_TEXT)
         .when(value.isNull(), "it is empty")
         # Spark would take the first object of an array, or of a sequence, and forget the rest.
-        .when(~_is_embraced(text), _not_an_object(_bare(text)))
-        .when(_has_inner_end(text) & _goes_on(text), _MORE)
+        .when(~_is_embraced(raw, text), _not_an_object(_bare(text)))
+        .when(_has_inner_end(raw) & _goes_on(text), _MORE)
         .when(value.getField(fields.CORRUPT).isNotNull(), _blame(text, value, columns))
         .otherwise(fields.missing_field(value, columns))
     )
@@ -47,20 +47,19 @@ def _bare(text: Column) -> Column:
     return f.btrim(text, f.lit(" \t\r\n"))
 
 
-def _is_embraced(text: Column) -> Column:
+def _is_embraced(raw: Column, text: Column) -> Column:
     """Whether it begins and ends as an object. To trim costs as much as to parse: few need it."""
+    bare = _bare(text)
+    return f.when(
+        f.startswith(raw, f.lit(b"{")) & f.endswith(raw, f.lit(b"}")),
+        True,
+    ).otherwise(bare.startswith("{") & bare.endswith("}"))
 
-    def whole(text: Column) -> Column:
-        return text.startswith("{") & text.endswith("}")
 
-    return f.when(whole(text), True).otherwise(whole(_bare(text)))
-
-
-def _has_inner_end(text: Column) -> Column:
-    """Whether an object ends before the text does. One without others in it ends where the text
-    does: the bytes tell, where a parser or a pattern would cost as much again."""
-    end = f.octet_length(f.substring_index(text, "}", 1)) + 1
-    return end < f.octet_length(text)
+def _has_inner_end(raw: Column) -> Column:
+    """Whether an object ends before the record does. One without others in it ends where the
+    record does: its bytes tell, where characters, a pattern or a parser would cost more."""
+    return f.contains(f.substring(raw, f.lit(1), f.octet_length(raw) - 1), f.lit(b"}"))
 
 
 def _goes_on(text: Column) -> Column:

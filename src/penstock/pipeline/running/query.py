@@ -12,7 +12,8 @@ from penstock.pipeline.context import Context
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.running.shape import shape_of
 from penstock.pipeline.running.status import ERRORS
-from penstock.pipeline.spec.sinks import PythonSink, TopicSink
+from penstock.pipeline.sinks.lake_folders import RECORD_TIME
+from penstock.pipeline.spec.sinks import ParquetSink, PythonSink, TopicSink
 from penstock.pipeline.views import ORIGIN
 
 if TYPE_CHECKING:
@@ -121,14 +122,21 @@ class RunningQuery:
 
             # What this query reads is every record; what it writes are the bad ones.
             return rows.observe(ERRORS, f.count(f.lit(1)).alias("bad"))
-        if self._is_origin_asked_for() or shape_of(rows).operators:
-            return rows  # state that was kept with it must be found again
-        # A batch is all its columns, wanted or not, and this one is the record once more.
-        return rows.drop(ORIGIN)
+        if shape_of(rows).operators:
+            return rows  # state that was kept with all columns must be found again
+        # A batch is all its columns, wanted or not: Spark makes every one of them.
+        return rows.drop(*self._needless(rows.columns))
 
-    def _is_origin_asked_for(self) -> bool:
+    def _needless(self, columns: list[str]) -> list[str]:
+        """Columns that describe the record, and that no sink can ask for."""
         specs = [self._context.pipeline.sinks[name] for name in self._query.sinks]
-        return any(isinstance(each, PythonSink) or ORIGIN in str(each) for each in specs)
+        if any(isinstance(each, PythonSink) for each in specs):
+            return []
+        # Others use those that say where a record stood without being told to, and a lake its time.
+        lakes = all(isinstance(each, ParquetSink) for each in specs)
+        known = [each for each in columns if each.startswith("_") and each != RECORD_TIME]
+        told = str(specs)
+        return [each for each in (known if lakes else [ORIGIN]) if each not in told]
 
     def _real_time_writer(self, interval: str) -> DataStreamWriter:
         """Spark's own sink: in this mode there are no batches that we could write."""
