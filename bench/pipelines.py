@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.dataset as dataset
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
@@ -19,7 +21,14 @@ from bench import spark, topics
 from bench.model import Case, Criterion, Kind, Measures, Scale, cpu
 from bench.process import Spent
 from bench.rdkafka import ClientFailed
+from penstock.pipeline.sinks.topic import BULK
+from penstock.pipeline.sources.topics import BATCH_WAIT, CHOSEN
 from tests.oracle.nodes import Node, PenstockNode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Options = Mapping[str, str]
 
 PARTITIONS = 4
 FILES = 8
@@ -231,13 +240,19 @@ def _ping(node: Node, source: str, topic: str, records: int) -> list[float]:
 
 
 def end_to_end(node: Node, scale: Scale) -> Measures:
-    """Log to topic to lake by pipelines, by Spark's defaults, and the raw file to Parquet."""
+    """Log to topic to lake by pipelines, by Spark's defaults, and the raw file to Parquet.
+
+    Beside them Spark's own jobs with the options of pipelines: what those give by themselves, to
+    who wants neither exactly once nor every record looked at.
+    """
     rows = scale.pipeline_rows
     ours = _ours_end_to_end(node, rows)
     plain = _plain_end_to_end(node, rows)
+    options = _plain_end_to_end(node, rows, {**CHOSEN, **BATCH_WAIT}, BULK)
     size = megabytes(rows)
     return {
         "gain": plain / ours,
+        "options": plain / options,
         "rate": size / ours / spark.CORES,
         "raw": size / _raw(rows) / spark.CORES,
     }
@@ -262,13 +277,15 @@ def _orders(topic: str) -> str:
     return f"sources: {{orders: {{topic: {topic}, value: {value}}}}}\n"
 
 
-def _plain_end_to_end(node: Node, rows: int) -> float:
+def _plain_end_to_end(
+    node: Node, rows: int, reading: Options | None = None, writing: Options | None = None
+) -> float:
     from pyspark.sql import functions as F
 
     topic, lake = topics.create(node, PARTITIONS), spark.fresh("plain-lake")
     text = spark.session().readStream.format("text").load(str(files(rows)))
-    seconds = spark.run_plain(text, "kafka", **_plain_sink(node, topic))
-    parsed = _plain_source(node, topic).select(
+    seconds = spark.run_plain(text, "kafka", **_plain_sink(node, topic), **(writing or {}))
+    parsed = _plain_source(node, topic, reading).select(
         F.from_json(F.col("value").cast("string"), SCHEMA).alias("row")
     )
     seconds += spark.run_plain(parsed.select("row.*"), "parquet", path=str(lake))
@@ -284,9 +301,9 @@ def _raw(rows: int) -> float:
     return time.monotonic() - begin
 
 
-def _plain_source(node: Node, topic: str):  # type: ignore[no-untyped-def]
+def _plain_source(node: Node, topic: str, more: Options | None = None) -> DataFrame:
     reader = spark.session().readStream.format("kafka").option("subscribe", topic)
-    reader = reader.option("kafka.bootstrap.servers", node.bootstrap)
+    reader = reader.option("kafka.bootstrap.servers", node.bootstrap).options(**(more or {}))
     return reader.option("startingOffsets", "earliest").load()
 
 
@@ -367,6 +384,8 @@ CASES = [
     Case(
         "pipeline-end-to-end", "log to topic to lake", end_to_end,
         (Criterion("gain", "speed against Spark's default settings", "x", Kind.OWN_MIN, 1.5),
+         Criterion("options", "Spark's own jobs with a pipeline's options, against its defaults",
+                   "x", Kind.REPORTED, 0.0),
          Criterion("rate", "throughput per core", _MB, Kind.RATIO_MIN, 1.0),
          Criterion("raw", "the same files into Parquet without a broker, per core", _MB,
                    Kind.REPORTED, 0.0)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from penstock.coordination.group.consumer.assignors.range import assign_ranges
 from penstock.coordination.group.consumer.assignors.uniform import assign_uniformly
 from penstock.coordination.group.consumer.assignors.wish import Partitions, Wish
 from tests.oracle import apache
+from tests.stopwatch import cpu_seconds
 
 CORPUS = Path(__file__).parent.parent / "data" / "assignors"
 
@@ -229,9 +229,7 @@ def _seconds(assign: Any, alike: bool, partitions: int) -> float:
         f"m{number}": Wish(frozenset(TOPICS if alike or number % 2 else TOPICS[:3]), {})
         for number in range(partitions // 100)
     }
-    begun = time.process_time()
-    assign(members, counts)
-    return time.process_time() - begun
+    return cpu_seconds(lambda: assign(members, counts))
 
 
 def test_configured_assignors_go_by_name_or_by_apaches_class() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from penstock.coordination.group.consumer.assignors.wish import Partitions, Wish
 from penstock.coordination.group.share.assigning import assign_simply
 from tests.oracle import apache
+from tests.stopwatch import cpu_seconds
 
 CORPUS = Path(__file__).parent.parent / "data" / "assignors"
 TOPICS = [bytes(15) + bytes([number]) for number in range(4)]
@@ -172,6 +172,4 @@ def test_the_assignor_is_near_linear() -> None:
 def _seconds(partitions: int) -> float:
     ready = {topic: frozenset(range(partitions // len(TOPICS))) for topic in TOPICS}
     members = {f"m{number}": Wish(frozenset(TOPICS), {}) for number in range(200)}
-    begun = time.process_time()
-    assign_simply(members, ready)
-    return time.process_time() - begun
+    return cpu_seconds(lambda: assign_simply(members, ready))
