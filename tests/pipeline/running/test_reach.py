@@ -123,6 +123,8 @@ def test_a_topic_is_waited_for_as_the_file_says(
 
     assert run_pipeline(pipeline, session=spark, once=True, listener=listen).state == DONE
     assert sum("there is no topic" in each for each in told) == 2
+    first = next(number for number, each in enumerate(told) if "there is no topic" in each)
+    assert told.index("Spark") < first, "Spark is ready when the topic comes"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -119,28 +119,35 @@ def _work(
     root = checkpoint_root(pipeline)
     if not is_remote(root):
         open_checkpoint(pipeline)  # refused, if at all, before Spark is started
-    if not _find_cluster(pipeline, watch, stop):
+    if not _awaited(nobody_there, pipeline, watch, stop):
         return
+    waits = attempts_of(pipeline) > 0
+    if not waits and (missing := topic_missing(pipeline)):
+        raise missing
     watch.turn(STARTING, "Spark")
     with session as spark:
         if isinstance(stop, SignalledStop):
             stop.listen()  # PySpark has just taken Ctrl-C for itself
+        # Whoever writes the topic is starting, too: Spark is ready when it comes.
+        if waits and not _awaited(topic_missing, pipeline, watch, stop):
+            return
         files = files_at(root, spark)
         context = Context(spark, pipeline, open_checkpoint(pipeline, files))
         _Run(context, files, watch, stop, once).work()
 
 
-def _find_cluster(pipeline: Pipeline, watch: Watch, stop: Stop) -> bool:
-    """Wait for a broker to answer and for all topics, as long as the file says; False if it was
-    asked to stop.
+def _awaited(
+    missing: Callable[[Pipeline], Problem | None], pipeline: Pipeline, watch: Watch, stop: Stop
+) -> bool:
+    """Wait until nothing is missing, as long as the file says; False if it was asked to stop.
 
-    Kafka's own clients would try for minutes, and Spark would have been started for nothing.
+    Kafka's own clients would try for minutes, and nobody would know for what.
     """
     retries = Retries(attempts_of(pipeline))
-    while missing := nobody_there(pipeline) or topic_missing(pipeline):
+    while problem := missing(pipeline):
         if not retries.may_go_on(0, time.monotonic()):
-            raise missing
-        watch.turn(RETRYING, f"{missing.what}; {retries}")
+            raise problem
+        watch.turn(RETRYING, f"{problem.what}; {retries}")
         while not retries.due(time.monotonic()):
             if stop.asked.wait(LOOK_SECONDS):
                 return False
