@@ -36,6 +36,11 @@ Reply = bytearray | list[Part]
 _LATER = (Future, LateReply)
 
 
+def _is_here(host: str) -> bool:
+    """Whether an address is this machine's own, without a network on the way."""
+    return host.startswith("127.") or host == "::1"
+
+
 class CloseConnection(Exception):
     """The peer broke the protocol, or asked for what only closing can answer."""
 
@@ -128,6 +133,8 @@ class Connection(asyncio.BufferedProtocol):
         secure = transport.get_extra_info("ssl_object") is not None
         sock: socket.socket | None = None if secure else transport.get_extra_info("socket")
         self._outbox = Outbox(self.transport, sock, self._listener.loop, self._writable, self.abort)
+        if self._listener.limits.send_buffer_bytes <= 0 and _is_here(self.peer[0]):
+            self._outbox.shorten_queue()
         self.last_active = self._listener.loop.time()
         self._listener.admit(self)
         try:

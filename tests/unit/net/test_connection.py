@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 import struct
+import time
 from typing import cast
 
 import pytest
 
+from penstock.net import outbox
 from penstock.net.buffers import SHARED_BYTES
 from penstock.net.connection import SLOTS_MAX, Connection
 from penstock.net.listener import Limits
+from penstock.net.outbox import UNSENT_BYTES_MAX
 from penstock.platform.disk import Disk, File
 from tests.unit.net.conftest import Run
 from tests.unit.net.encrypted import Keys, client_tls
@@ -405,6 +409,44 @@ def test_a_reader_that_stops_and_goes_on_gets_every_byte_of_a_slice(
             for _ in range(2):
                 assert await client.receive() == b"head" + content + b"tail"
             assert await client.receive() == b"e2"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("unsent_max", [16 * 1024, UNSENT_BYTES_MAX])
+def test_slices_for_a_client_on_this_machine_go_out_without_a_pause(
+    run: Run, tmp_path: object, monkeypatch: pytest.MonkeyPatch, unsent_max: int
+) -> None:
+    """Bytes that the system holds back, as more were promised, would wait for 0.2 s each time."""
+    monkeypatch.setattr(outbox, "UNSENT_BYTES_MAX", unsent_max)
+    contents = os.urandom(1 << 20)
+    replies = 40
+
+    async def scenario() -> None:
+        service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", contents))
+        async with running(service=service) as node:
+            client = await node.client()
+            begun = time.monotonic()
+            for _ in range(replies):
+                client.send(b"s")
+                assert await client.receive() == b"head" + contents + b"tail"
+            assert time.monotonic() - begun < replies * 0.05
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("limits", "unsent_max"), [({}, UNSENT_BYTES_MAX), ({"n": 1 << 20}, 0)])
+def test_little_waits_in_a_local_socket_unless_its_buffer_was_set(
+    run: Run, limits: dict[str, int], unsent_max: int
+) -> None:
+    async def scenario() -> None:
+        async with running(Limits(send_buffer_bytes=limits.get("n", -1))) as node:
+            await node.client()
+            await eventually(lambda: node.listener.connections)
+            (connection,) = node.listener.connections
+            sock = connection._outbox._sock
+            assert sock is not None
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == unsent_max
 
     run(scenario())
 
