@@ -119,9 +119,13 @@ class Outbox:
 
     def shorten_queue(self) -> None:
         """Let little wait in the socket, as is best for a client on this machine."""
-        if self._sock is not None and _UNSENT is not None:
+        if self._sock is None or _UNSENT is None:
+            return
+        try:
             self._sock.setsockopt(socket.IPPROTO_TCP, _UNSENT, UNSENT_BYTES_MAX)
-            self._short_queue = True
+        except OSError:
+            return  # it is gone already, or no kind of socket that knows this: all else goes on
+        self._short_queue = True
 
     @property
     def empty(self) -> bool:

@@ -55,6 +55,7 @@ def test_batches_carry_what_a_record_was_made_of_only_where_it_may_be_asked_for(
         ("parquet: lake", {"value", "_timestamp"}),
         ("parquet: lake, partition_by: [day]", {"value", "_timestamp"}),
         ("parquet: lake, partition_by: [_topic AS topic]", {"value", "_timestamp", "_topic"}),
+        ("parquet: lake, partition_by: [_TOPIC AS topic]", {"value", "_timestamp", "_topic"}),
         (
             "topic: other",
             {"value", "_key", "_headers", "_timestamp", "_topic", "_partition", "_offset"},

@@ -135,8 +135,8 @@ class RunningQuery:
         # Others use those that say where a record stood without being told to, and a lake its time.
         lakes = all(isinstance(each, ParquetSink) for each in specs)
         known = [each for each in columns if each.startswith("_") and each != RECORD_TIME]
-        told = str(specs)
-        return [each for each in (known if lakes else [ORIGIN]) if each not in told]
+        told = str(specs).lower()  # SQL does not care
+        return [each for each in (known if lakes else [ORIGIN]) if each.lower() not in told]
 
     def _real_time_writer(self, interval: str) -> DataStreamWriter:
         """Spark's own sink: in this mode there are no batches that we could write."""
