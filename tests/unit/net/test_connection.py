@@ -435,12 +435,14 @@ def test_slices_for_a_client_on_this_machine_go_out_without_a_pause(
     run(scenario())
 
 
-@pytest.mark.parametrize(("limits", "unsent_max"), [({}, UNSENT_BYTES_MAX), ({"n": 1 << 20}, 0)])
+@pytest.mark.parametrize(
+    ("send_buffer_bytes", "unsent_max"), [(-1, UNSENT_BYTES_MAX), (1 << 20, 0)]
+)
 def test_little_waits_in_a_local_socket_unless_its_buffer_was_set(
-    run: Run, limits: dict[str, int], unsent_max: int
+    run: Run, send_buffer_bytes: int, unsent_max: int
 ) -> None:
     async def scenario() -> None:
-        async with running(Limits(send_buffer_bytes=limits.get("n", -1))) as node:
+        async with running(Limits(send_buffer_bytes=send_buffer_bytes)) as node:
             await node.client()
             await eventually(lambda: node.listener.connections)
             (connection,) = node.listener.connections
