@@ -126,22 +126,24 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast, not a check: uvloop's transports do what asyncio's do and inherit nothing of them.
         self.transport = cast(asyncio.Transport, transport)
-        name = transport.get_extra_info("peername")
-        if isinstance(name, tuple):
-            # A socket for both families shows IPv4 clients as IPv6: rules know the plain form.
-            self.peer = (name[0].removeprefix("::ffff:"), name[1])
         secure = transport.get_extra_info("ssl_object") is not None
         sock: socket.socket | None = None if secure else transport.get_extra_info("socket")
         self._outbox = Outbox(self.transport, sock, self._listener.loop, self._writable, self.abort)
+        try:
+            self._greet()
+        except Exception as problem:  # noqa: BLE001 - without a gate it would be open to all
+            self._refuse(problem)
+
+    def _greet(self) -> None:
+        name = self.transport.get_extra_info("peername")
+        if isinstance(name, tuple):
+            # A socket for both families shows IPv4 clients as IPv6: rules know the plain form.
+            self.peer = (name[0].removeprefix("::ffff:"), name[1])
         if self._listener.limits.send_buffer_bytes <= 0 and _is_here(self.peer[0]):
             self._outbox.shorten_queue()
         self.last_active = self._listener.loop.time()
         self._listener.admit(self)
-        try:
-            self.gate = self._service.gate(self)
-        except Exception as problem:  # noqa: BLE001 - without a gate it would be open to all
-            self._refuse(problem)
-            return
+        self.gate = self._service.gate(self)
         if self.gate is not None and not self.gate.passes(self.last_active):
             self.gate.on_entry = self._become_known
             self._assembly.frame_bytes_max = self._listener.limits.stranger_frame_bytes_max

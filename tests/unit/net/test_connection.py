@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 from typing import cast
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -62,6 +63,22 @@ def test_nobody_is_served_whose_gate_could_not_be_made(run: Run, tls: bool) -> N
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await client.receive()
             assert service.served == []
+
+    run(scenario())
+
+
+def test_whoever_cannot_be_let_in_by_our_own_fault_is_told_by_closing(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            broken = Mock(side_effect=RuntimeError("a fault of our own"))
+            with patch.object(node.listener, "admit", broken):
+                client = await node.client()
+                client.send(b"e1")
+                with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                    await client.receive()
+            client = await node.client()
+            client.send(b"e2")
+            assert await client.receive() == b"e2"
 
     run(scenario())
 

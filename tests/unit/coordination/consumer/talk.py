@@ -44,6 +44,8 @@ from tests.unit.server.asking import Asker
 CONFIG = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.max.size": "4",
+    # One step, one batch: a busy coordinator of Apache's puts the records of several into one.
+    "group.coordinator.append.linger.ms": "0",
     "offsets.topic.num.partitions": "1",
 }
 WORDS = frozenset(
