@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
-import socket
 import struct
-import time
-from typing import cast
 from unittest.mock import Mock, patch
 
 import pytest
 
-from penstock.net import outbox
 from penstock.net.buffers import SHARED_BYTES
 from penstock.net.connection import SLOTS_MAX, Connection
 from penstock.net.listener import Limits
-from penstock.net.outbox import UNSENT_BYTES_MAX
-from penstock.platform.disk import Disk, File
 from tests.unit.net.conftest import Run
 from tests.unit.net.encrypted import Keys, client_tls
 from tests.unit.net.scripted import (
     LARGE_BYTES,
     MUTE_SECONDS,
-    ColdFile,
     ScriptedService,
     SlowService,
     eventually,
-    file_of,
     frame,
     running,
 )
@@ -376,137 +367,6 @@ def test_one_clients_flood_does_not_hold_up_another(run: Run) -> None:
     run(scenario())
 
 
-def test_nothing_more_is_served_while_a_slice_comes_from_a_cold_disk(
-    run: Run, tmp_path: object
-) -> None:
-    async def scenario() -> None:
-        file = ColdFile(file_of(Disk(), f"{tmp_path}/data", b"x" * 100_000))
-        service = ScriptedService(cast(File, file))
-        async with running(service=service) as node:
-            client = await node.client()
-            client.send(b"s", *[b"b"] * 20)
-            await eventually(lambda: file.asked)
-            await asyncio.sleep(0.1)
-            assert service.served == [b"s"]
-            file.warm()
-            assert await client.receive() == b"head" + b"x" * 100_000 + b"tail"
-            for _ in range(20):
-                assert len(await client.receive()) == LARGE_BYTES
-
-    run(scenario())
-
-
-def test_slices_of_files_arrive_between_the_bytes_around_them(run: Run, tmp_path: object) -> None:
-    async def scenario() -> None:
-        content = os.urandom(3_000_000)
-        service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", content))
-        async with running(service=service) as node:
-            client = await node.client()
-            client.send(b"e0", b"s", b"s", b"e3")
-            assert await client.receive() == b"e0"
-            for _ in range(2):
-                assert await client.receive() == b"head" + content + b"tail"
-            assert await client.receive() == b"e3"
-
-    run(scenario())
-
-
-def test_a_reader_that_stops_and_goes_on_gets_every_byte_of_a_slice(
-    run: Run, tmp_path: object
-) -> None:
-    async def scenario() -> None:
-        content = os.urandom(8_000_000)
-        service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", content))
-        async with running(service=service) as node:
-            client = await node.client()
-            client.writer.transport.pause_reading()
-            client.send(b"s", b"s", b"e2")
-            await asyncio.sleep(0.1)
-            client.writer.transport.resume_reading()
-            for _ in range(2):
-                assert await client.receive() == b"head" + content + b"tail"
-            assert await client.receive() == b"e2"
-
-    run(scenario())
-
-
-@pytest.mark.parametrize("unsent_max", [16 * 1024, UNSENT_BYTES_MAX])
-def test_slices_for_a_client_on_this_machine_go_out_without_a_pause(
-    run: Run, tmp_path: object, monkeypatch: pytest.MonkeyPatch, unsent_max: int
-) -> None:
-    """Bytes that the system holds back, as more were promised, would wait for 0.2 s each time."""
-    monkeypatch.setattr(outbox, "UNSENT_BYTES_MAX", unsent_max)
-    contents = os.urandom(1 << 20)
-    replies = 40
-
-    async def scenario() -> None:
-        service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", contents))
-        async with running(service=service) as node:
-            client = await node.client()
-            begun = time.monotonic()
-            for _ in range(replies):
-                client.send(b"s")
-                assert await client.receive() == b"head" + contents + b"tail"
-            assert time.monotonic() - begun < replies * 0.05
-
-    run(scenario())
-
-
-@pytest.mark.parametrize(
-    ("send_buffer_bytes", "unsent_max"), [(-1, UNSENT_BYTES_MAX), (1 << 20, 0)]
-)
-def test_little_waits_in_a_local_socket_unless_its_buffer_was_set(
-    run: Run, send_buffer_bytes: int, unsent_max: int
-) -> None:
-    async def scenario() -> None:
-        async with running(Limits(send_buffer_bytes=send_buffer_bytes)) as node:
-            await node.client()
-            await eventually(lambda: node.listener.connections)
-            (connection,) = node.listener.connections
-            sock = connection._outbox._sock
-            assert sock is not None
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == unsent_max
-
-    run(scenario())
-
-
-def test_a_slice_that_its_file_no_longer_holds_closes(run: Run, tmp_path: object) -> None:
-    async def scenario() -> None:
-        file = file_of(Disk(), f"{tmp_path}/data", b"x" * 100_000)
-        service = ScriptedService(file)
-        async with running(service=service) as node:
-            client = await node.client()
-            os.truncate(f"{tmp_path}/data", 10)
-            client.send(b"s")
-            async with asyncio.timeout(5):
-                received = await client.reader.read(-1)
-            assert len(received) < 100_000  # never filled up with bytes that are not the log's
-
-    run(scenario())
-
-
-def test_a_reader_that_hangs_up_in_the_middle_of_a_slice_is_no_news(
-    run: Run,
-    tmp_path: object,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def gone(*_: object) -> int:
-        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
-
-    async def scenario() -> None:
-        service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", b"x" * 100_000))
-        async with running(service=service) as node:
-            client = await node.client()
-            monkeypatch.setattr("penstock.net.outbox.os.sendfile", gone)
-            client.send(b"s")
-            async with asyncio.timeout(5):
-                assert len(await client.reader.read(-1)) < 100_000
-
-    run(scenario())
-    assert not caplog.records
-
-
 def test_a_muted_connection_is_answered_and_read_again_when_its_time_is_over(run: Run) -> None:
     async def scenario() -> None:
         async with running() as node:
@@ -589,19 +449,19 @@ def test_a_connection_muted_for_longer_than_it_may_be_idle_is_closed(run: Run) -
 def test_however_many_flood_a_client_with_one_request_waits_for_one_of_each(run: Run) -> None:
     async def scenario() -> None:
         async with running(service=SlowService(0.002)) as node:
-            loop = asyncio.get_running_loop()
             flooding = [await node.client() for _ in range(8)]
             for client in flooding:
                 client.send(*[b"n"] * 500)
             modest = await node.client()
+            served = node.service.served
             waits = []
             for _ in range(5):
-                began = loop.time()
+                before = len(served)
                 modest.send(b"e")
                 assert await modest.receive() == b"e"
-                waits.append(loop.time() - began)
+                waits.append(len(served) - before)
             # A turn's time and a request of each, not the time of eight: at 20 ms a client, as
-            # much as 160 ms would pass.
-            assert min(waits) < 0.08
+            # many as 80 requests would come first. On a slow machine it is fewer either way.
+            assert min(waits) < 40
 
     run(scenario())
