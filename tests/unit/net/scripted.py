@@ -50,6 +50,8 @@ class ScriptedService:
         self.served: list[bytes] = []
         self.waiting: dict[bytes, asyncio.Future[Reply | None] | LateReply[Reply]] = {}
         self.file = file
+        self.slice_begin = 0
+        self.head = b"head"
 
     def gate(self, _: Connection) -> None:
         """Everybody passes."""
@@ -85,9 +87,9 @@ class ScriptedService:
 
     def _spliced(self) -> Reply:
         assert self.file is not None
-        size = self.file.size
-        head = bytearray(struct.pack(">i", 4 + size + 4) + b"head")
-        return [head, Slice(self.file, 0, size), bytearray(b"tail")]
+        size = self.file.size - self.slice_begin
+        head = bytearray(struct.pack(">i", len(self.head) + size + 4) + self.head)
+        return [head, Slice(self.file, self.slice_begin, size), bytearray(b"tail")]
 
     def release(self, body: bytes) -> None:
         """Answer a request that waits, with its own bytes."""
