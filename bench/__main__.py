@@ -63,10 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     # As if it were installed: otherwise each process might compile what it imports.
     compileall.compile_dir(REPOSITORY / "src", quiet=1)
-    rows = Runner(scale, options.targets).run(cases)
+    runner = Runner(scale, options.targets)
+    rows = runner.run(cases)
     sections = {} if options.only else {"Codecs": _codecs()}
     # Only a whole run on full scale is a result to quote; the rest is kept out of its way.
     whole = len(cases) == len(CASES) and not options.quick and options.targets == list(TARGETS)
+    whole = whole and not runner.failures
     name = "side-by-side" if whole else "partial"
     report.write(RESULTS, name, rows, sections, scale, about)
     chart.draw(RESULTS / f"{name}.png", rows)
@@ -75,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(section)
     missed = [row for row in rows if row.apache and row.penstock and not row.ok]
     print(f"{len(rows)} measures, {len(missed)} missed. Written to {RESULTS}/{name}.*")
-    return 1 if missed and options.strict else 0
+    for case, problem in runner.failures.items():
+        print(f"{case} failed: {problem}", file=sys.stderr)
+    return 1 if runner.failures or (missed and options.strict) else 0
 
 
 def _codecs() -> str:

@@ -32,6 +32,8 @@ class Runner:
         self.targets = targets
         # case name, measure, target -> a number per round
         self.numbers: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        self.failures: dict[str, Exception] = {}
+        """Why a case came to no end, by its name. What it had measured until then counts."""
 
     def run(self, cases: Sequence[Case]) -> list[Row]:
         shared = [case for case in cases if not case.own_node]
@@ -44,11 +46,22 @@ class Runner:
                     for node in nodes.values():
                         node.start()
                     for case in shared:
-                        self._share(case, nodes)
+                        with self._attempted(case):
+                            self._share(case, nodes)
             for case in cases:
                 if case.own_node:
-                    self._own(case, scratch)
+                    with self._attempted(case):
+                        self._own(case, scratch)
         return self._rows(cases)
+
+    @contextmanager
+    def _attempted(self, case: Case) -> Iterator[None]:
+        """An hour's numbers are not lost by one case that fails."""
+        try:
+            yield
+        except Exception as problem:  # noqa: BLE001 - told now, and again in the end
+            self.failures[case.name] = problem
+            progress(f"{case.name:24} FAILED: {problem}")
 
     def _share(self, case: Case, nodes: dict[str, Node]) -> None:
         # A JVM compiles while it warms up: without this Kafka would pay for it in the result.

@@ -161,7 +161,21 @@ def _behind_tls(node: Node, protocol: str) -> Iterator[tuple[int, Path]]:
         ),
     }
     node.start()
+    _await_listener(port)
     yield port, trusted
+
+
+def _await_listener(port: int) -> None:
+    """Wait for a listener that opens after the one by which a node is known to have started."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 30).close()
+            return
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
 
 
 def _create_user(node: Node) -> None:

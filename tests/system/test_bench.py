@@ -1,4 +1,4 @@
-"""The benchmark is a good guest: whoever ends it ends its brokers."""
+"""The benchmark is a good guest: whoever ends it ends its brokers. And it loses no number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from tests.oracle.nodes import REPOSITORY
+from bench import chart, report
+from bench.model import QUICK, Case, Measures, Scale, throughput
+from bench.rdkafka import ClientFailed
+from bench.runner import Runner
+from tests.oracle.nodes import REPOSITORY, Node
 
 SECONDS_MAX = 60
 
@@ -34,6 +38,42 @@ def test_a_benchmark_that_is_asked_to_end_leaves_no_broker_behind(tmp_path: Path
         bench.wait()
     assert [pid for pid in brokers if Path(f"/proc/{pid}").exists()] == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_case_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+    def good(_: Node, __: Scale) -> Measures:
+        return {"rate": 2.0}
+
+    rounds = iter((1.0, 3.0))
+
+    def failing(_: Node, __: Scale) -> Measures:
+        found = next(rounds, None)
+        if found is None:
+            raise ClientFailed("refused")
+        return {"rate": found}
+
+    def hopeless(_: Node, __: Scale) -> Measures:
+        raise ClientFailed("gone")
+
+    cases = [
+        Case(run.__name__, run.__name__, run, (throughput(),), own_node=True, warm_ups=0)
+        for run in (failing, hopeless, good)
+    ]
+    runner = Runner(QUICK._replace(own_node_rounds=2))
+    rows = runner.run(cases)
+    assert {name: str(why) for name, why in runner.failures.items()} == {
+        "failing": "refused",
+        "hopeless": "gone",
+    }
+    assert [(row.apache, row.penstock) for row in rows] == [
+        ([1.0], [3.0]),
+        ([], []),
+        ([2.0, 2.0], [2.0, 2.0]),
+    ]
+    report.write(tmp_path, "partial", rows, {}, QUICK, {})
+    chart.draw(tmp_path / "partial.png", rows)
+    page = (tmp_path / "partial.md").read_text()
+    assert "failing" in page and "not compared" in page
 
 
 def _children(pid: int) -> list[int]:
