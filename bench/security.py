@@ -19,7 +19,7 @@ from bench.model import Case, Criterion, Kind, Measures, Scale
 from bench.process import Spent
 from bench.rdkafka import ClientFailed, Consumer, Payload, Producer
 from penstock.security.authority import Authority
-from penstock.testing.cluster import free_ports
+from penstock.testing.ports import free_ports
 from tests.oracle import apache
 from tests.oracle.nodes import ApacheNode, Node
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from pathlib import Path
 
-from penstock.testing.cluster import free_ports
+from penstock.testing.ports import free_ports
 from tests.oracle import apache
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -13,7 +13,7 @@ from aiokafka.abc import AbstractTokenProvider
 
 from penstock.security.authority import Authority, write_private
 from penstock.security.jaas import OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE
-from penstock.testing.cluster import free_ports
+from penstock.testing.ports import free_ports
 from tests.oracle.nodes import Node
 from tests.unit.security.signing import AUDIENCE, ISSUER, Issuer
 

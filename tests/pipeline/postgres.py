@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing.cluster import free_ports
+from penstock.testing.ports import free_ports
 
 USER = "penstock"
 PASSWORD = "open-sesame"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -19,11 +18,11 @@ from penstock.platform.disk import Disk
 from penstock.raft.format import Formatter, Identity
 from penstock.raft.voters import DYNAMIC_FROM, Voter, Voters
 from penstock.testing.broker import PLAINTEXT, Broker, BrokerFailed, protocol_settings
+from penstock.testing.ports import HOST, free_ports
 
 if TYPE_CHECKING:
     from penstock.net.peer import Door
 
-HOST = "127.0.0.1"
 REPLICATION_MAX = 3
 BOTH = "broker,controller"
 
@@ -328,30 +327,3 @@ def replication_settings(brokers: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
     }
-
-
-PORT_FIRST, PORT_LAST = 15_000, 32_000
-"""Below those that the kernel gives to whoever connects: a node that is down keeps its port."""
-
-_given: set[int] = set()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, each given once. Another process may still be quicker."""
-    chance = SystemChance()
-    found: list[int] = []
-    while len(found) < count:
-        port = chance.between(PORT_FIRST, PORT_LAST)
-        if port not in _given and _is_free(port):
-            _given.add(port)
-            found.append(port)
-    return found
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as sock:
-        try:
-            sock.bind((HOST, port))
-        except OSError:
-            return False
-        return True

@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.pipeline.spark.classes import class_options
 from penstock.pipeline.spark.java import find_java
 from penstock.pipeline.spark.release import check_release
-from penstock.testing.cluster import free_ports
+from penstock.testing.ports import free_ports
 
 WORKERS = 2
 START_SECONDS_MAX = 120.0

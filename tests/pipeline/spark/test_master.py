@@ -8,7 +8,7 @@ import pytest
 
 from penstock.pipeline.problem import Problem
 from penstock.pipeline.spark.master import check_master, local_cores
-from penstock.testing.cluster import free_ports
+from penstock.testing.ports import free_ports
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from penstock.testing.cluster import free_ports
 from penstock.testing.history import Place
+from penstock.testing.ports import free_ports
 from penstock.testing.proxy import Proxy, owner_of
 from tests.oracle.nodes import CLUSTER_ID, Node, PenstockNode
 from tests.oracle.wire import Wire, metadata

@@ -18,14 +18,8 @@ from penstock.net.peer import PeerLost
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.message import Message
 from penstock.storage.checkpoints import META_PROPERTIES, format_properties
-from penstock.testing.cluster import (
-    BOTH,
-    HOST,
-    free_ports,
-    quorum_settings,
-    replication_settings,
-    settings_of,
-)
+from penstock.testing.cluster import BOTH, quorum_settings, replication_settings, settings_of
+from penstock.testing.ports import HOST, free_ports
 from tests.unit.server.asking import Asker, asking
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
