@@ -69,8 +69,7 @@ def test_brokers_share_the_work_and_who_dies_comes_back_with_what_it_had(tmp_pat
     with company(data, "--brokers", "2", "--port", "0") as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         admin.create_topics([NewTopic("orders", 4, 1)])["orders"].result(30)
-        metadata = admin.list_topics("orders", timeout=30).topics["orders"]
-        assert {each.leader for each in metadata.partitions.values()} == {1, 2}
+        assert _leaders(admin, "orders") == {1, 2}
         _produce(running.bootstrap, range(200))
         os.kill(running.pids[-1], signal.SIGKILL)
         _produce(running.bootstrap, range(200, 400))
@@ -138,3 +137,12 @@ def _consume(bootstrap: str, count: int) -> set[int]:
     consumer.close()
     assert len(found) == len(set(found))
     return set(found)
+
+
+def _leaders(admin: AdminClient, topic: str) -> set[int]:
+    """Who leads a topic's partitions, once the broker that is asked has heard of them."""
+    deadline = time.monotonic() + 30
+    while not (partitions := admin.list_topics(topic, timeout=30).topics[topic].partitions):
+        assert time.monotonic() < deadline, f"{topic} was created, and nobody knows it"
+        time.sleep(0.05)
+    return {each.leader for each in partitions.values()}

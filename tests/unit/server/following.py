@@ -244,7 +244,7 @@ class Follower(Host):
         await super().close()
 
 
-async def until(condition: Callable[[], object], seconds_max: float = 5) -> None:
+async def until(condition: Callable[[], object], seconds_max: float = 20) -> None:
     """Wait for something to become true."""
     async with asyncio.timeout(seconds_max):
         while not condition():
