@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,13 @@ class Penstock:
             stderr=subprocess.PIPE,
             cwd=self.directory,
             env=self.environment,
+            preexec_fn=_hear_interrupts,
         )
+
+
+def _hear_interrupts() -> None:
+    """Whoever runs tests in a shell's background has told them to ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class InProcess(Penstock):
