@@ -135,8 +135,8 @@ def test_connections_beyond_the_limit_of_an_address_are_closed(
 
 
 def _await_room(node: Node) -> None:
-    """Wait until the node is done with those who knocked while it was starting: on a busy machine
-    they are many, and it meets them all at once."""
+    """Wait until the node serves somebody: on a busy machine it once closed forty in a row, and why
+    is not known."""
     deadline = time.monotonic() + 30
     while True:
         with Wire(node.port, 5) as knocking:
