@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from tests.oracle import apache
 from tests.oracle.nodes import TARGETS, Node
 from tests.oracle.tools import Tools
+from tests.system import senders
 
 TARGET = os.environ.get("PENSTOCK_TEST_TARGET", "penstock")
 
@@ -79,6 +80,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get("CI") == "true" and marker != "penstock_only":
             pytest.fail(f"CI runs every test, but: {reason}", pytrace=False)
         pytest.skip(reason)
+
+
+def pytest_runtest_teardown() -> None:
+    senders.stop_all()
 
 
 @pytest.fixture(scope="session")

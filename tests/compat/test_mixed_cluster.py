@@ -40,6 +40,11 @@ CONFIG = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "log.cleaner.backoff.ms": "500",
+    # So is a worker that had to end within a transaction: its next life waits for its partitions.
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
 }
 MAKES: dict[str, type[Node]] = {"apache": ApacheNode, "penstock": PenstockNode}
 ENDED_IN_GOOD_ORDER = (0, 143)  # the JVM ends with the signal's number, however well it went

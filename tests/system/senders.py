@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakSet
 
 from confluent_kafka import KafkaError
 
@@ -21,6 +22,16 @@ PATIENT: Mapping[str, Any] = {
     "retry.backoff.max.ms": 200,
 }
 """Comes back soon, and never gives up."""
+
+
+_started: WeakSet[Sender] = WeakSet()
+
+
+def stop_all() -> None:
+    """After a test, whose failure may have left some. They would note their failures for ever, and
+    the tests that come next would measure it."""
+    for sender in _started:
+        sender.stop()
 
 
 class Sender:
@@ -70,11 +81,15 @@ class Sender:
         return [*self.fatal, *(str(each) for each in self._producer.failures)]
 
     def start(self) -> None:
+        _started.add(self)
         self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
 
     def finish(self, seconds_max: float) -> None:
         """Stop sending, and wait until everything sent is acknowledged."""
-        self._stopping.set()
+        self.stop()
         self._thread.join(seconds_max)
         left = self._producer.flush(seconds_max)
         assert left == 0, f"{self.name} still waits for {left} acknowledgements"

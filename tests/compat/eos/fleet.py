@@ -158,9 +158,14 @@ class Fleet:
         return sorted(self._where.glob("*.jsonl"))
 
     def output(self) -> str:
-        """What they printed: why they could not go on."""
+        """What they printed: why they could not go on.
+
+        Without librdkafka's notes of the questions that a worker asks it five times a second.
+        """
         path = self._where / "workers.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        text = path.read_text(errors="replace") if path.exists() else ""
+        lines = text.splitlines(keepends=True)
+        return "".join(line for line in lines if "received op GET_ASSIGNMENT" not in line)
 
     def _name(self, identity: str) -> str:
         return f"{identity}.{self._lives[identity]}"
@@ -170,6 +175,8 @@ class Fleet:
         name = self._name(identity)
         words = [*self._words, identity, name, str(self._where / f"{name}.jsonl")]
         with open(self._where / "workers.log", "ab") as log:
+            log.write(b"%s begins\n" % name.encode())
+            log.flush()
             self._running[identity] = subprocess.Popen(
                 [*self._command, *words],
                 stdin=subprocess.DEVNULL,
