@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -27,11 +28,18 @@ PATIENT: Mapping[str, Any] = {
 _started: WeakSet[Sender] = WeakSet()
 
 
-def stop_all() -> None:
-    """After a test, whose failure may have left some. They would note their failures for ever, and
-    the tests that come next would measure it."""
-    for sender in _started:
-        sender.stop()
+@contextmanager
+def stopped_with_the_test() -> Iterator[None]:
+    """Those that were started within end with it, even if it fails.
+
+    They would note their failures for ever, and the tests that come next would measure it.
+    """
+    before = set(_started)
+    try:
+        yield
+    finally:
+        for sender in set(_started) - before:
+            sender.stop()
 
 
 class Sender:
