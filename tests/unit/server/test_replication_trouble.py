@@ -334,7 +334,7 @@ async def test_a_partition_that_leaves_with_its_full_directory_does_not_hold_up_
     """Where this node leads as well, and others can take over, a full directory goes offline."""
 
     def refuse(file: File, data: object) -> int:
-        if "follower" in file.path and "-0/" in file.path:
+        if "follower" in file.path and "/t-0/" in file.path:
             follower.replication.leave(follower.partitions[0])
             raise OSError(errno.ENOSPC, "no room")
         return append(file, data)  # type: ignore[arg-type]
