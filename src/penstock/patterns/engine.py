@@ -84,7 +84,7 @@ class Engine:
         self._commit_due = 0.0
         self._committing_since: float | None = None
         self._gone: set[tuple[str | None, int | None]] = set()
-        """Partitions that went during a read."""
+        """Partitions that went since the last record was read."""
         self.counts = Counts()
 
     # -- called by others, from any thread ---------------------------------------------------------
@@ -156,17 +156,20 @@ class Engine:
             )
 
     def _poll(self) -> list[Record]:
-        """What there is. Asked for a whole batch with a timeout, the client would wait for all of
-        it, however many messages are there."""
-        first = self._consumer.poll(self._patience())
-        if first is None:
-            return []
-        self._gone.clear()
-        more = self._settings.batch - 1
-        others = self._consumer.consume(more, 0) if more else []
-        if (first.topic(), first.partition()) in self._gone:
-            return others  # given back since: whose it is now reads it again
-        return [first, *others]
+        """What there is, a record at a time. Asked for many at once, the client would wait for all
+        of them or for none, and may answer records of a partition that it took away meanwhile."""
+        found: list[Record] = []
+        patience = self._patience()
+        while len(found) < self._settings.batch:
+            record = self._consumer.poll(patience)
+            if self._gone:  # whose they are now reads them again
+                found = [it for it in found if (it.topic(), it.partition()) not in self._gone]
+                self._gone.clear()
+            if record is None:
+                break
+            found.append(record)
+            patience = 0.0
+        return found
 
     def _patience(self) -> float:
         """How long a poll may wait: not past the next thing to do."""
@@ -199,6 +202,9 @@ class Engine:
                 for place, found in by_place.items()
                 if not self._desk.continues(place, found[0].offset)
             }
+            again = [place for place in new if place in self._desk.tenures]
+        if again:
+            log.warning("the client reads %s once more: what was done last is done again", again)
         if new and not self._open(new):
             by_place = {place: found for place, found in by_place.items() if place not in new}
         for found in by_place.values():
@@ -371,6 +377,10 @@ class Engine:
     def _on_lost(self, _: Consumer, positions: list[TopicPartition]) -> None:
         """They are somebody else's already: nothing of them may be committed here."""
         places = [(each.topic, each.partition) for each in positions]
+        log.warning(
+            "the group took %s away without asking: what was not committed is handled again"
+            " elsewhere", sorted(places),
+        )  # fmt: skip
         self._gone.update(places)
         self._resume(places)
         with self._lock:

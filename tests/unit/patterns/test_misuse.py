@@ -126,17 +126,19 @@ def test_what_waits_in_a_partition_that_went_is_forgotten() -> None:
 
 
 class Went:
-    """A client that takes a partition away between two reads."""
+    """A client that takes a partition away between two reads, and perhaps gives it back."""
 
-    def __init__(self) -> None:
-        self.engine: Engine
+    def __init__(self, *told: Any) -> None:
+        self.engine = Engine(Settings(CLIENT, ["orders"]), lambda job: None)
+        self.engine._consumer = cast(Any, self)
+        self._told = list(told)
 
     def poll(self, _: float) -> Any:
-        return Record("orders", 0, 7)
-
-    def consume(self, *_: object) -> list[Any]:
-        self.engine._on_revoke(cast(Any, self), [TopicPartition("orders", 0)])
-        return [Record("orders", 1, 9)]
+        told = self._told.pop(0) if self._told else None
+        if not isinstance(told, TopicPartition):
+            return told
+        self.engine._on_revoke(cast(Any, self), [told])
+        return self.poll(0)
 
     def resume(self, _: object) -> None: ...
 
@@ -155,11 +157,15 @@ class Record:
         return self._place[2]
 
 
-def test_a_record_whose_partition_went_while_others_were_read_is_not_begun_with() -> None:
-    client = Went()
-    engine = client.engine = Engine(Settings(CLIENT, ["orders"]), lambda job: None)
-    engine._consumer = cast(Any, client)
-    assert [each.offset() for each in engine._poll()] == [9]
+@pytest.mark.parametrize("before", [1, 3])
+@pytest.mark.parametrize("after", [[], [("orders", 1, 9)], [("orders", 0, 5), ("orders", 1, 9)]])
+def test_records_whose_partition_went_while_others_were_read_are_not_begun_with(
+    before: int, after: list[tuple[str, int, int]]
+) -> None:
+    stale = [Record("orders", 0, 7 + number) for number in range(before)]
+    client = Went(*stale, TopicPartition("orders", 0), *(Record(*each) for each in after))
+    found = client.engine._poll()
+    assert [(it.topic(), it.partition(), it.offset()) for it in found] == after
 
 
 def test_jitter_does_not_send_a_short_wait_to_the_topic_of_a_long_one() -> None:
