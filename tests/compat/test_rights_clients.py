@@ -115,9 +115,16 @@ def guarded(target: type[Node], tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def sent(producer: Producer, topic: str, value: bytes = b"v") -> int:
-    """The error of one delivery, 0 if there is none."""
+    """The error of one delivery, 0 if there is none.
+
+    A client that has heard of it in time refuses the record itself, with the same error.
+    """
     errors: list[KafkaError | None] = []
-    producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+    try:
+        producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+    except KafkaException as refused:
+        code: int = refused.args[0].code()
+        return code
     producer.flush(SECONDS_MAX)
     [error] = errors
     return 0 if error is None else int(error.code())

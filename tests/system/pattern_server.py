@@ -51,7 +51,7 @@ class Server:
         self.admin.incremental_alter_configs([change])[change].result(30)
 
     def fill(self, topic: str, count: int) -> None:
-        producer = Producer(self.settings)
+        producer = Producer({**self.settings, "enable.idempotence": True})
         for number in range(count):
             producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS))
         assert producer.flush(30) == 0
