@@ -160,12 +160,12 @@ class Fleet:
     def output(self) -> str:
         """What they printed: why they could not go on.
 
-        Without librdkafka's notes of the questions that a worker asks it five times a second.
+        Without librdkafka's notes of what it does all the time.
         """
         path = self._where / "workers.log"
         text = path.read_text(errors="replace") if path.exists() else ""
         lines = text.splitlines(keepends=True)
-        return "".join(line for line in lines if "received op GET_ASSIGNMENT" not in line)
+        return "".join(line for line in lines if "|HEARTBEAT|" not in line)
 
     def _name(self, identity: str) -> str:
         return f"{identity}.{self._lives[identity]}"

@@ -29,10 +29,10 @@ CALL_SECONDS_MAX = 6
 BATCH_SECONDS_MAX = 8
 """librdkafka may wait for ever for a group's coordinator that comes back, whatever time-out it was
 given: SIGALRM ends a worker that is stuck, as a supervisor would."""
-OUTSIDE_SECONDS_MAX = 40
-"""Nor does it always join again after all nodes were gone at once. A worker that was given nothing
-to read for so long wants another life; if that does not help, nothing is copied, and the test says
-so."""
+IDLE_SECONDS_MAX = 40
+"""Nor does it always join again after all nodes were gone at once, or read what it was given. A
+worker that got nothing for so long wants another life, and says what it was about; if that does not
+help, nothing is copied, and the test says so."""
 CANNOT_GO_ON = 3
 
 
@@ -74,18 +74,25 @@ class Worker:
         signal.alarm(BATCH_SECONDS_MAX)
         self.producer.init_transactions(CALL_SECONDS_MAX)
         self.consumer.subscribe([self.source])
-        inside = time.monotonic()
+        fed = time.monotonic()
         while not self.stopping:
             signal.alarm(BATCH_SECONDS_MAX)
-            if self.consumer.assignment():
-                inside = time.monotonic()
-            elif time.monotonic() - inside > OUTSIDE_SECONDS_MAX:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "nothing to read was given"))
             batch = [each for each in self.consumer.consume(BATCH, 0.2) if usable(each)]
             if batch:
                 self.process(batch)
+                fed = time.monotonic()
+            elif time.monotonic() - fed > IDLE_SECONDS_MAX:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, self.situation()))
         signal.alarm(BATCH_SECONDS_MAX)
         self.consumer.close()
+
+    def situation(self) -> str:
+        """Where it is in what it was given to read, and where that ends."""
+        told = []
+        for each in self.consumer.position(self.consumer.assignment()):
+            end = self.consumer.get_watermark_offsets(each, CALL_SECONDS_MAX / 3)[1]
+            told.append(f"at {each.offset} of {end} in {each.topic}-{each.partition}")
+        return f"nothing came for {IDLE_SECONDS_MAX} s: {', '.join(told) or 'no partitions'}"
 
     def process(self, batch: list[Message]) -> None:
         """One transaction: the outputs, and how far the inputs are done."""
