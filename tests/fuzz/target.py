@@ -13,6 +13,7 @@ MEMORY_PER_BYTE = 200
 """Bytes that a reader may take for each byte of input: objects are larger than what they mean."""
 SECONDS_BASE = 0.5
 SECONDS_PER_BYTE = 50e-6
+TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,18 @@ class Target:
     memory_base: int = MEMORY_BASE
 
     def examine(self, data: bytes) -> None:
-        """Run, and hold the time that it took against the bound."""
-        began = time.thread_time()
-        self.run(data)
-        taken = time.thread_time() - began
+        """Run, and hold the time that it took against the bound.
+
+        What is slow is slow every time; a collection of all that other tests have left is not.
+        """
         allowed = SECONDS_BASE + SECONDS_PER_BYTE * len(data)
-        assert taken <= allowed, f"{len(data)} bytes took {taken:.2f} s, not {allowed:.2f} s"
+        for _ in range(TRIES):
+            began = time.thread_time()
+            self.run(data)
+            taken = time.thread_time() - began
+            if taken <= allowed:
+                return
+        raise AssertionError(f"{len(data)} bytes took {taken:.2f} s, not {allowed:.2f} s")
 
     def weigh(self, data: bytes) -> int:
         """Run, and hold the peak of memory against the bound.
