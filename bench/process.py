@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import time
 from typing import NamedTuple
-
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all the process' threads since it started."""
-    with open(f"/proc/{pid}/stat") as file:
-        # The command's name may hold spaces: count fields after its closing bracket.
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    """User and system time of all the process' threads since it started, to the nanosecond.
+
+    `/proc/PID/stat` tells the same in steps of 10 ms, and some cases take no more than seven of them.
+    """
+    # How Linux names the CPU clock of another process (clock_getcpuclockid(3), which Python lacks).
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def memory_mb(pid: int) -> float:
