@@ -9,7 +9,7 @@ from typing import NamedTuple
 def cpu_seconds(pid: int) -> float:
     """User and system time of all the process' threads since it started, to the nanosecond.
 
-    `/proc/PID/stat` tells the same in steps of 10 ms, and some cases take no more than seven of them.
+    `/proc/PID/stat` tells the same in steps of 10 ms, and some cases take no more than seven.
     """
     # How Linux names the CPU clock of another process (clock_getcpuclockid(3), which Python lacks).
     return time.clock_gettime((~pid << 3) | 2)
