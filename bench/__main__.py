@@ -69,9 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Only a whole run on full scale is a result to quote; the rest is kept out of its way.
     whole = len(cases) == len(CASES) and not options.quick and options.targets == list(TARGETS)
     whole = whole and not runner.failures
+    result = report.Result(rows, sections, scale, about)
     name = "side-by-side" if whole else "partial"
-    report.write(RESULTS, name, rows, sections, scale, about)
-    chart.draw(RESULTS / f"{name}.png", rows)
+    _write(name, result)
+    if options.renew and not runner.failures:
+        _write("side-by-side", report.load(RESULTS, "side-by-side", CASES).renewed(result))
     print(report.table(rows))
     for section in sections.values():
         print(section)
@@ -80,6 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for case, problem in runner.failures.items():
         print(f"{case} failed: {problem}", file=sys.stderr)
     return 1 if runner.failures or (missed and options.strict) else 0
+
+
+def _write(name: str, result: report.Result) -> None:
+    report.write(RESULTS, name, result)
+    chart.draw(RESULTS / f"{name}.png", result.rows)
 
 
 def _codecs() -> str:
@@ -110,11 +117,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--targets", nargs="+", choices=TARGETS, default=list(TARGETS), help="brokers to run"
     )
+    parser.add_argument(
+        "--renew", action="store_true",
+        help="put the cases of --only into the last whole result, which then says so",
+    )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="status 1 if a target is missed")
     parser.add_argument("--list", action="store_true", help="name the cases and end")
     options = parser.parse_args(arguments)
     if options.only and not _chosen(options.only):
         parser.error(f"no case begins with {options.only}; --list names them")
+    if options.renew and (options.quick or options.targets != list(TARGETS)):
+        parser.error("--renew wants both brokers and the full scale: the result is one to quote")
     return options
 
 

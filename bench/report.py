@@ -5,8 +5,44 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.model import Row, Scale
+from bench.model import Case, Row, Scale
+
+
+class Result(NamedTuple):
+    """Everything that a page tells."""
+
+    rows: list[Row]
+    sections: dict[str, str]
+    scale: Scale
+    machine: dict[str, str]
+
+    def renewed(self, newer: Result) -> Result:
+        """With a newer run's numbers for the cases that it measured, and a line that says so."""
+        names = {row.case.name for row in newer.rows}
+        fresh = {(row.case.name, row.criterion.measure): row for row in newer.rows}
+        rows = [fresh.get((row.case.name, row.criterion.measure), row) for row in self.rows]
+        about = newer.machine
+        line = (
+            f"{', '.join(sorted(names))}, {newer.scale.rounds} rounds, commit {about['commit']}, "
+            f"{about['processor']}, kernel {about['kernel']}, Python {about['python']}"
+        )
+        machine = self.machine | {f"measured anew on {about['date']}": line}
+        return Result(rows, self.sections | newer.sections, self.scale, machine)
+
+
+def load(folder: Path, name: str, cases: Sequence[Case]) -> Result:
+    """A result that was written before, as far as its cases are still measured."""
+    data = json.loads((folder / f"{name}.json").read_text())
+    numbers = {(each["case"], each["measure"]): each for each in data["rows"]}
+    rows = [
+        Row(case, criterion, found["apache"], found["penstock"])
+        for case in cases
+        for criterion in case.criteria
+        if (found := numbers.get((case.name, criterion.measure)))
+    ]
+    return Result(rows, data["sections"], Scale(**data["scale"]), data["machine"])
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -54,19 +90,13 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
-def write(
-    folder: Path,
-    name: str,
-    rows: Sequence[Row],
-    sections: dict[str, str],
-    scale: Scale,
-    machine: dict[str, str],
-) -> None:
+def write(folder: Path, name: str, result: Result) -> None:
     """The Markdown page and the JSON beside it."""
     folder.mkdir(parents=True, exist_ok=True)
-    about = "".join(f"- {key}: {value}\n" for key, value in machine.items())
+    rows, scale = result.rows, result.scale
+    about = "".join(f"- {key}: {value}\n" for key, value in result.machine.items())
     missed = sum(not row.ok for row in rows if row.apache and row.penstock)
-    more = "".join(f"## {title}\n\n{text}\n" for title, text in sections.items())
+    more = "".join(f"## {title}\n\n{text}\n" for title, text in result.sections.items())
     page = (
         "# Penstock beside Apache Kafka\n\n"
         f"{len(rows)} measures, {missed} missed. Medians of interleaved rounds, in brackets the "
@@ -76,13 +106,14 @@ def write(
         + "".join(f"- {key}: {value:,}\n" for key, value in scale._asdict().items())
     )
     (folder / f"{name}.md").write_text(page)
-    (folder / f"{name}.json").write_text(json.dumps(_data(rows, scale, machine), indent=1) + "\n")
+    (folder / f"{name}.json").write_text(json.dumps(_data(result), indent=1) + "\n")
 
 
-def _data(rows: Sequence[Row], scale: Scale, machine: dict[str, str]) -> dict[str, object]:
+def _data(result: Result) -> dict[str, object]:
     return {
-        "machine": machine,
-        "scale": scale._asdict(),
+        "machine": result.machine,
+        "scale": result.scale._asdict(),
+        "sections": result.sections,
         "rows": [
             {
                 "case": row.case.name,
@@ -93,6 +124,6 @@ def _data(rows: Sequence[Row], scale: Scale, machine: dict[str, str]) -> dict[st
                 "target": row.criterion.target,
                 "ok": row.ok if row.apache and row.penstock else None,
             }
-            for row in rows
+            for row in result.rows
         ],
     }

@@ -9,10 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from bench import chart, report
-from bench.model import QUICK, Case, Measures, Scale, throughput
-from bench.rdkafka import ClientFailed
+from bench.model import QUICK, Case, Measures, Row, Scale, cpu, throughput
+from bench.process import cpu_seconds
+from bench.rdkafka import ClientFailed, Consumer, Payload, Producer
 from bench.runner import Runner
+from penstock.testing import Broker
 from tests.oracle.nodes import REPOSITORY, Node
 
 SECONDS_MAX = 60
@@ -70,10 +74,67 @@ def test_a_case_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
         ([], []),
         ([2.0, 2.0], [2.0, 2.0]),
     ]
-    report.write(tmp_path, "partial", rows, {}, QUICK, {})
+    report.write(tmp_path, "partial", report.Result(rows, {}, QUICK, {}))
     chart.draw(tmp_path / "partial.png", rows)
     page = (tmp_path / "partial.md").read_text()
     assert "failing" in page and "not compared" in page
+
+
+def test_cases_that_are_measured_anew_stand_in_the_last_result_with_their_day(
+    tmp_path: Path,
+) -> None:
+    cases = [
+        Case(name, name, lambda _, __: {}, (throughput(), cpu(0.5))) for name in ("left", "right")
+    ]
+    whole = report.Result(
+        [Row(case, each, [1.0, 1.0], [2.0, 2.0]) for case in cases for each in case.criteria],
+        {"Codecs": "quick"},
+        QUICK,
+        {"date": "Monday"},
+    )
+    report.write(tmp_path, "whole", whole)
+    assert report.load(tmp_path, "whole", cases) == whole
+
+    about = {"date": "Friday", "commit": "abc", "processor": "p", "kernel": "k", "python": "3"}
+    right = cases[1]
+    newer = [Row(right, each, [4.0] * 3, [1.0] * 3) for each in right.criteria]
+    newer_result = report.Result(newer, {}, QUICK._replace(rounds=3), about)
+    renewed = report.load(tmp_path, "whole", cases).renewed(newer_result)
+    assert renewed.rows == whole.rows[:2] + newer
+    assert (renewed.sections, renewed.scale) == (whole.sections, whole.scale)
+    assert renewed.machine["date"] == "Monday"
+    assert renewed.machine["measured anew on Friday"].startswith("right, 3 rounds, commit abc")
+
+
+def test_a_reader_counts_records_and_nothing_else(
+    penstock_broker: Broker, penstock_topic: str
+) -> None:
+    payload = Payload(100, count=10)
+    with Producer(penstock_broker.bootstrap_servers) as producer:
+        producer.send(penstock_topic, payload, 1_000, partition=0)
+        producer.flush()
+    with Consumer(penstock_broker.bootstrap_servers) as consumer:
+        assert consumer.read(penstock_topic, [0], 1_000, 30) >= 0
+    with (
+        Consumer(penstock_broker.bootstrap_servers) as consumer,
+        pytest.raises(ClientFailed, match=r"^1 records did not come"),
+    ):
+        consumer.read(penstock_topic, [0], 1_001, 3)
+
+
+def test_the_cpu_time_of_another_process_is_its_own_count() -> None:
+    busy = "import sys, time\nwhile time.process_time() < 0.2: pass\nprint(time.process_time())\n"
+    child = subprocess.Popen(
+        [sys.executable, "-u", "-c", busy + "sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdin and child.stdout
+    with child:
+        counted = float(child.stdout.readline())
+        time.sleep(0.1)  # it is about to wait for its input
+        assert counted <= cpu_seconds(child.pid) < counted + 0.05
+        child.stdin.close()
 
 
 def _children(pid: int) -> list[int]:
