@@ -236,6 +236,8 @@ class Consumer(Client):
     def read(self, topic: str, partitions: Sequence[int], count: int, seconds_max: float) -> float:
         """Read `count` records, let go of them, and return the seconds since the first came.
 
+        They are counted by their offsets: not for topics with transactions, whose marks have some.
+
         Finding the leader and the first offset takes the client longer than many a read.
         """
         handle, queue = self.topic(topic), _library.rd_kafka_queue_new(self._handle)
