@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from penstock.platform.disk import AHEAD_FROM, READY_BYTES
 from tests.compat.filling import fill, read_all
 from tests.oracle.nodes import ApacheNode, Node, PenstockNode
 from tests.oracle.tools import Tools
@@ -57,6 +58,38 @@ def test_apache_kafka_opens_what_penstock_wrote(tmp_path: Path, ended: str) -> N
 
 
 @pytest.mark.penstock_only
+def test_apache_kafka_opens_a_log_that_grew_until_penstock_was_killed(
+    tmp_path: Path, tools: Tools
+) -> None:
+    """Such a log goes on behind its batches, where there is something to gain by that."""
+    data = tmp_path / "data"
+    with PenstockNode(tmp_path / "penstock", data=data) as before:
+        tools.check(
+            "ProducerPerformance", "--bootstrap-server", before.bootstrap, "--topic", "grown",
+            "--num-records", "100000", "--record-size", "100", "--throughput", "-1",
+        )  # fmt: skip
+        before.kill()
+    [segment] = (data / "grown-0").glob("*.log")
+    size = segment.stat().st_size
+    assert size > AHEAD_FROM
+    assert records_in(segment, tools) == 100_000
+    with ApacheNode(tmp_path / "apache", data=data) as after:
+        ends = tools.check(
+            "GetOffsetShell", "--bootstrap-server", after.bootstrap, "--topic", "grown"
+        )
+        assert ends == "grown:0:100000\n"
+        after.stop()
+    assert size - READY_BYTES <= segment.stat().st_size <= size
+    assert records_in(segment, tools) == 100_000
+
+
+def records_in(segment: Path, tools: Tools) -> int:
+    """How many records Apache's tool finds in a file, without a complaint that ends it."""
+    out = tools.check("DumpLogSegments", "--deep-iteration", "--files", str(segment))
+    return len(re.findall(r"^\| offset: ", out, re.MULTILINE))
+
+
+@pytest.mark.penstock_only
 def test_records_written_after_the_hand_over_go_back_with_the_directory(
     tmp_path: Path, tools: Tools
 ) -> None:
@@ -78,8 +111,7 @@ def test_records_written_after_the_hand_over_go_back_with_the_directory(
             )
             assert ends == f"shared:0:{1000 * (number + 1)}\n"
     [segment] = (data / "shared-0").glob("*.log")
-    out = tools.check("DumpLogSegments", "--deep-iteration", "--files", str(segment))
-    assert len(re.findall(r"^\| offset: ", out, re.MULTILINE)) == 3000
+    assert records_in(segment, tools) == 3000
 
 
 def test_a_directory_outlives_its_broker(target: type[Node], tmp_path: Path, ended: str) -> None:

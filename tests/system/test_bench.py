@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench import chart, report
+from bench.floor import sending
 from bench.model import QUICK, Case, Measures, Row, Scale, cpu, throughput
 from bench.process import cpu_seconds
 from bench.rdkafka import ClientFailed, Consumer, Payload, Producer
@@ -97,6 +98,7 @@ def test_cases_that_are_measured_anew_stand_in_the_last_result_with_their_day(
 
     about = {"date": "Friday", "commit": "abc", "processor": "p", "kernel": "k", "python": "3"}
     right = cases[1]
+    right = right._replace(criteria=(*right.criteria, cpu(0.1)._replace(measure="more")))
     newer = [Row(right, each, [4.0] * 3, [1.0] * 3) for each in right.criteria]
     newer_result = report.Result(newer, {}, QUICK._replace(rounds=3), about)
     renewed = report.load(tmp_path, "whole", cases).renewed(newer_result)
@@ -104,6 +106,19 @@ def test_cases_that_are_measured_anew_stand_in_the_last_result_with_their_day(
     assert (renewed.sections, renewed.scale) == (whole.sections, whole.scale)
     assert renewed.machine["date"] == "Monday"
     assert renewed.machine["measured anew on Friday"].startswith("right, 3 rounds, commit abc")
+
+    again = renewed.renewed(newer_result._replace(machine=about | {"date": "Saturday"}))
+    assert [key for key in again.machine if "anew" in key] == ["measured anew on Saturday"]
+    left = [Row(cases[0], each, [4.0], [1.0]) for each in cases[0].criteria]
+    both = renewed.renewed(newer_result._replace(rows=left, machine=about | {"date": "Sunday"}))
+    assert [key[-6:] for key in both.machine if "anew" in key] == ["Friday", "Sunday"]
+
+
+def test_what_a_bare_sendfile_takes_is_measured_with_all_bytes_sent(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(bytes(20_000_000))
+    (tmp_path / "small").write_bytes(b"small")
+    took = sending([tmp_path / "large", tmp_path / "small"])
+    assert 0 < sending([tmp_path / "small"]) < took < 10
 
 
 def test_a_reader_counts_records_and_nothing_else(

@@ -15,6 +15,8 @@ log = logging.getLogger("penstock.app")
 
 TRASH_MS = 1_000
 FLUSH_MS = 1_000
+TRIM_MS = 30_000
+"""A log that is quiet for so long has no use for room behind it."""
 PAUSE_EVERY = 200
 """Logs that a pass looks at before it lets requests in."""
 
@@ -48,6 +50,7 @@ class Maintenance:
             (config.get_int("producer.id.expiration.check.interval.ms"), self._expire),
             (config.get_int("log.cleaner.backoff.ms"), self._compact),
             (FLUSH_MS, self._flush),
+            (TRIM_MS, self._trim),
             (TRASH_MS, self._empty_trash),
         ):
             self._tasks.append(asyncio.create_task(self._repeat(period_ms, act)))
@@ -104,6 +107,9 @@ class Maintenance:
     async def _flush(self) -> None:
         for each in self._store.flush_due(self._broker.clock.now()):
             self._commits.sync_soon(each)
+
+    async def _trim(self) -> None:
+        self._store.trim_quiet()
 
     async def _empty_trash(self) -> None:
         remove = self._store.take_trash(self._broker.clock.now())

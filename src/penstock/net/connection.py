@@ -20,7 +20,7 @@ from penstock.net.late_reply import LateReply
 from penstock.net.outbox import Outbox, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.net.listener import Listener
 
@@ -28,6 +28,9 @@ log = logging.getLogger("penstock.net")
 
 SLOTS_MAX = 256
 """Replies that one connection may wait for at once; more requests are not read."""
+
+RUN_MAX = 64
+"""Requests that are offered together at most."""
 
 Reply = bytearray | list[Part]
 """A whole response frame: as bytes, or as parts of which some are slices of files."""
@@ -54,6 +57,14 @@ class Service(Protocol):
         """Serve one request. The frame's bytes are gone when this returns.
 
         None means that the request has no reply. Raises CloseConnection.
+        """
+
+    def serve_run(
+        self, connection: Connection, frames: list[memoryview]
+    ) -> Sequence[Reply | LateReply[Reply]]:
+        """Serve requests that may overlap and came together, as if they came one by one.
+
+        The replies to as many of them as it is any use to serve so, from the first on.
         """
 
     def may_overlap(self, frame: memoryview) -> bool:
@@ -140,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
             # A socket for both families shows IPv4 clients as IPv6: rules know the plain form.
             self.peer = (name[0].removeprefix("::ffff:"), name[1])
         if self._listener.limits.send_buffer_bytes <= 0 and _is_here(self.peer[0]):
-            self._outbox.shorten_queue()
+            self._outbox.serve_nearby()
         self.last_active = self._listener.loop.time()
         self._listener.admit(self)
         self.gate = self._service.gate(self)
@@ -196,6 +207,8 @@ class Connection(asyncio.BufferedProtocol):
         at, end = 0, len(view)
         bytes_max = self._assembly.frame_bytes_max
         until = 0.0
+        corked = False
+        together = True  # until it was tried in vain
         try:
             while end - at >= 4:
                 frame_end = at + 4 + frame_length(view, at, bytes_max)
@@ -205,10 +218,18 @@ class Connection(asyncio.BufferedProtocol):
                 if (self._slots or not self._outbox.empty) and not self._may_serve(frame):
                     self._pause()
                     break
+                reached = 0
                 if frame_end < end:
+                    corked = True
                     self._outbox.cork()
-                at = frame_end
-                self._serve(frame)
+                    if together:
+                        reached = self._serve_run(view, at)
+                        together = reached > 0
+                if reached:
+                    at = reached
+                else:
+                    at = frame_end
+                    self._serve(frame)
                 if self._halted:
                     if self._closing:
                         return
@@ -226,7 +247,8 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as problem:  # noqa: BLE001 - told in the log; the others are served on
             self._refuse(problem)
         finally:
-            self._outbox.uncork()
+            if corked:
+                self._outbox.uncork()
 
     def _may_serve(self, frame: memoryview) -> bool:
         if not self._outbox.empty:
@@ -237,11 +259,44 @@ class Connection(asyncio.BufferedProtocol):
             self._overlapping and len(self._slots) < SLOTS_MAX and self._service.may_overlap(frame)
         )
 
+    def _serve_run(self, view: memoryview, at: int) -> int:
+        """Serve what can be served together from `at` on; where that ends, or 0 if nothing was."""
+        end, bytes_max = len(view), self._assembly.frame_bytes_max
+        frames: list[memoryview] = []
+        ends: list[int] = []
+        for _ in range(min(RUN_MAX, SLOTS_MAX - len(self._slots))):
+            if end - at < 4:
+                break
+            begin = at + 4
+            try:
+                at = begin + frame_length(view, at, bytes_max)
+            except FrameError:
+                break  # it is told when those before it are served
+            frame = view[begin:at]
+            if at > end or not self._service.may_overlap(frame):
+                break
+            frames.append(frame)
+            ends.append(at)
+        if len(frames) < 2:
+            return 0
+        self.last_active = self._listener.loop.time()
+        replies = self._service.serve_run(self, frames)
+        for frame, reply in zip(frames, replies, strict=False):
+            self._answer(frame, reply)
+        return ends[len(replies) - 1] if replies else 0
+
     def _serve(self, frame: memoryview) -> None:
         self.last_active = self._listener.loop.time()
         served = self._service.serve(self, frame)
-        if served is None:
-            return
+        if type(served) is bytearray and not self._slots:
+            self._outbox.send(served)
+        elif served is not None:
+            self._answer(frame, served)
+
+    def _answer(
+        self, frame: memoryview, served: Reply | Future[Reply | None] | LateReply[Reply]
+    ) -> None:
+        """Send a reply, or keep its place until it is there."""
         if isinstance(served, _LATER):
             first = not self._slots
             self._overlapping = (first or self._overlapping) and self._service.may_overlap(frame)

@@ -37,12 +37,17 @@ UNSENT_BYTES_MAX = 48 * 1024
 """So much waits in the socket of a client on this machine before it counts as full. With megabytes
 waiting there, sending a log cost twice as much, and receiving it a third more (decision 0028)."""
 
+UNPACED = b"reno"
+"""The congestion control that every Linux has and lets everybody have. BBR, where that is the
+system's own, sends to a client on this machine in small parts by the clock (decision 0028)."""
+
 HIGH_WATER_BYTES = 8 * 1024
 LOAD_BYTES_MAX = 1024 * 1024
 """How much of a cold slice is read ahead at a time."""
 
 
 _UNSENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+_CONGESTION: int | None = getattr(socket, "TCP_CONGESTION", None)
 _MORE_FOLLOWS = int(socket.MSG_MORE | socket.MSG_DONTWAIT)
 
 
@@ -117,15 +122,20 @@ class Outbox:
         self._corked: bytearray | None = None  # replies that leave together, while there are more
         self.congested = False
 
-    def shorten_queue(self) -> None:
-        """Let little wait in the socket, as is best for a client on this machine."""
-        if self._sock is None or _UNSENT is None:
-            return
+    def serve_nearby(self) -> None:
+        """Send as is best for a client on this machine: nothing is paced, and little waits."""
+        self._choose(_CONGESTION, UNPACED)
+        self._short_queue = self._choose(_UNSENT, UNSENT_BYTES_MAX)
+
+    def _choose(self, option: int | None, value: int | bytes) -> bool:
+        """Set an option of TCP; False where the system has none such, or keeps it to itself."""
+        if self._sock is None or option is None:
+            return False
         try:
-            self._sock.setsockopt(socket.IPPROTO_TCP, _UNSENT, UNSENT_BYTES_MAX)
+            self._sock.setsockopt(socket.IPPROTO_TCP, option, value)
         except OSError:
-            return  # it is gone already, or no kind of socket that knows this: all else goes on
-        self._short_queue = True
+            return False  # or the client is gone already: all else goes on
+        return True
 
     @property
     def empty(self) -> bool:
@@ -134,23 +144,31 @@ class Outbox:
 
     def send(self, reply: bytearray | list[Part]) -> None:
         """Send a whole reply, after those before it."""
-        if not isinstance(reply, bytearray) and not self._parts:
-            reply = _gathered(reply) or reply
-        if isinstance(reply, bytearray):
-            if self._parts:
+        if self._parts:
+            if isinstance(reply, bytearray):
                 self._parts.append(reply)
-            elif self._corked is None:
-                self._transport.write(reply)
-            elif len(reply) > CORKED_BYTES_MAX:
-                self.uncork()
-                self._transport.write(reply)
             else:
-                self._corked += reply
-        else:
+                self._send_parts(reply)
+            return
+        if not isinstance(reply, bytearray):
+            gathered = _gathered(reply)
+            if gathered is None:
+                self._send_parts(reply)
+                return
+            reply = gathered
+        if self._corked is None:
+            self._transport.write(reply)
+        elif len(reply) > CORKED_BYTES_MAX:
             self.uncork()
-            self._parts.extend(reply)
-            if not self.congested:
-                self._advance()
+            self._transport.write(reply)
+        else:
+            self._corked += reply
+
+    def _send_parts(self, reply: list[Part]) -> None:
+        self.uncork()
+        self._parts.extend(reply)
+        if not self.congested:
+            self._advance()
 
     @property
     def corked(self) -> bool:

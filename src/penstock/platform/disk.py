@@ -23,33 +23,60 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.platform.blocks import Blocks, set_aside
 from penstock.platform.directory_lock import DirectoryLock
 
 Buffer = bytes | bytearray | memoryview
 
 OPEN_FILES_MAX = 8_000  # of 20,000, which leaves room for sockets and for what libraries open
 
+AHEAD_FROM = 4 << 20
+"""Files that grow past this have blocks set aside for what comes next. Small ones, of which there
+may be thousands, do without."""
+
+AHEAD_MAX = 4 << 20
+"""How much at a time; never more than a quarter of what is there."""
+
+READY_BYTES = 128 * 1024
+"""A file with blocks set aside goes on behind what was appended, with a filling up to a multiple of
+this. The page cache then has room in large pieces: an append of 16 KB costs 60 % less (0031)."""
+
+FILLING = 0x7F
+"""What stands there. As the head of a batch it would announce two gigabytes: who reads a log,
+Apache's tools above all, takes it for a batch that is not whole yet, and stops before it."""
+
+_FILLING = memoryview(bytes([FILLING]) * READY_BYTES)
+
+_PARTS_MAX = 1024  # of one write, on every Linux
+_NEVER = 1 << 63
+_UNKNOWN = 0
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 _pread = os.pread
 _pwrite = os.pwrite
+_pwritev = os.pwritev
 
 
 class File:
     """A file that is only ever appended to, cut at its end, or read.
 
-    `size` is what was appended; bytes behind it, left by a write that failed, do not count and
-    are overwritten by the next append.
+    `size` is what was appended; bytes behind it, left by a write that failed or made ready for
+    the next one, do not count and are overwritten by the next append.
     """
 
-    __slots__ = ("_disk", "_fd", "_left", "_pins", "_used", "closed", "path", "size")
+    __slots__ = (
+        "_ahead", "_disk", "_fd", "_left", "_pins", "_ready", "_used", "closed", "path", "size",
+    )  # fmt: skip
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
         self.path = path
         self.size = size
         self.closed = False
         self._disk = disk
+        # An append that ends behind it makes more room ready, and blocks first. A file that was
+        # there may have blocks that nobody gave back before a crash.
+        self._ready = self._ahead = AHEAD_FROM if size <= AHEAD_FROM else _UNKNOWN
         self._fd = -1
         self._left = -1  # the descriptor of a closed file, until the last who holds it is done
         self._pins = 0
@@ -63,15 +90,75 @@ class File:
         self._used = True
         position = self.size
         size = len(data)
+        end = position + size
         try:
-            written = _pwrite(fd, data, position)
-            if written != size:
+            if end > self._ready:
+                written = _pwritev(fd, [data, self._make_ready(fd, end)], position)
+            else:
+                written = _pwrite(fd, data, position)
+            if written < size:
                 self._append_rest(fd, data, written, position)
         except OSError:
             self._cut_back(fd, position)
             raise
-        self.size = position + size
+        self.size = end
         return position
+
+    def append_all(self, parts: list[memoryview]) -> int:
+        """`append`, of several pieces with one write."""
+        if len(parts) == 1:
+            return self.append(parts[0])
+        if len(parts) >= _PARTS_MAX:
+            return self.append(b"".join(parts))
+        fd = self._fd
+        if fd < 0:
+            fd = self._open()
+        self._used = True
+        position = self.size
+        size = sum(map(len, parts))
+        end = position + size
+        try:
+            if end > self._ready:
+                written = _pwritev(fd, [*parts, self._make_ready(fd, end)], position)
+            else:
+                written = _pwritev(fd, parts, position)
+            if written < size:
+                self._append_rest(fd, b"".join(parts), written, position)
+        except OSError:
+            self._cut_back(fd, position)
+            raise
+        self.size = end
+        return position
+
+    def _make_ready(self, fd: int, end: int) -> memoryview:
+        """What to write behind an append that ends at `end`, beyond what is ready."""
+        if end <= AHEAD_FROM:
+            return _FILLING[:0]  # it is small, and could not be cut back once
+        if end > self._ahead:
+            self._ahead = end + min(end // 4, AHEAD_MAX)
+            answer = set_aside(fd, self.size, self._ahead)
+            if answer is not Blocks.SET_ASIDE:
+                if answer is Blocks.NEVER:
+                    self._ahead = _NEVER
+                self._ready = self._ahead
+                return _FILLING[:0]
+        # Never behind the blocks: a filling that finds no room must not fail an append.
+        self._ready = min(-(-end // READY_BYTES) * READY_BYTES, self._ahead)
+        return _FILLING[: self._ready - end]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be ready behind the content than `trim` would leave."""
+        return AHEAD_FROM < self._ready < _NEVER
+
+    def trim(self) -> None:
+        """Nothing is appended for now: let the file end where its content does, and others have
+        the blocks that were set aside."""
+        if self._ready in (AHEAD_FROM, _NEVER):
+            return
+        with self.pinned() as fd:
+            os.ftruncate(fd, self.size)
+        self._ready = self._ahead = AHEAD_FROM
 
     def _append_rest(self, fd: int, data: Buffer, written: int, position: int) -> None:
         with memoryview(data) as view:
@@ -84,8 +171,10 @@ class File:
     def _cut_back(self, fd: int, position: int) -> None:
         try:
             os.ftruncate(fd, position)
+            self._ready = self._ahead = AHEAD_FROM
         except OSError:
-            pass  # the error that brought us here says more, and `size` hides the torn bytes
+            # The error that brought us here says more, and `size` hides the torn bytes.
+            self._ready = self._ahead = _UNKNOWN
 
     def pread(self, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position`, waiting for the disk if they are cold."""
@@ -93,7 +182,7 @@ class File:
         if fd < 0:
             fd = self._open()
         self._used = True
-        return _pread(fd, size, position)
+        return _pread(fd, self._within(size, position), position)
 
     def pread_cached(self, size: int, position: int) -> bytes | None:
         """The bytes if the page cache holds all of them, None if reading would wait for a disk."""
@@ -101,6 +190,7 @@ class File:
         if fd < 0:
             fd = self._open()
         self._used = True
+        size = self._within(size, position)
         buffer = bytearray(size)
         try:
             count = os.preadv(fd, [buffer], position, _NO_WAIT)
@@ -110,14 +200,16 @@ class File:
             if error.errno in _CANNOT_TELL:  # this file system never says, so nothing is cold
                 return _pread(fd, size, position)
             raise
-        if count < size and position + count < self.size:
-            return None
-        return bytes(buffer[:count]) if count < size else bytes(buffer)
+        return bytes(buffer) if count == size else None
 
     def pread_waiting(self, size: int, position: int) -> bytes:
         """`pread` for threads other than the event loop's."""
         with self.pinned() as fd:
-            return _pread(fd, size, position)
+            return _pread(fd, self._within(size, position), position)
+
+    def _within(self, size: int, position: int) -> int:
+        """How much of a read counts: what is ready behind the content does not."""
+        return max(0, min(size, self.size - position))
 
     def fileno(self) -> int:
         """A descriptor for immediate use on the event loop, as in `os.sendfile`. Do not keep it."""
@@ -150,6 +242,7 @@ class File:
         with self.pinned() as fd:
             os.ftruncate(fd, size)
         self.size = size
+        self._ready = self._ahead = AHEAD_FROM  # what was set aside is cut off as well
 
     def rename(self, path: str) -> None:
         """Give the file another name in the same directory; an open descriptor stays good."""

@@ -48,7 +48,6 @@ class Partition:
     """A partition that this node leads or follows."""
 
     __slots__ = (
-        "_by_head",
         "_peers",
         "_reign",
         "_replicated",
@@ -56,6 +55,7 @@ class Partition:
         "_start_told",
         "_sync_queue",
         "audience",
+        "by_head",
         "guards",
         "in_sync",
         "index",
@@ -271,7 +271,7 @@ class Partition:
 
     def _follow_config(self, config: LogConfig) -> None:
         self._rules = rules_of(config)
-        self._by_head = by_head_only(self._rules) and not config.delay_enable
+        self.by_head = by_head_only(self._rules) and not config.delay_enable
         self._take_isr(self.isr, self.replicas)
 
     def use_log(self, log: Log) -> None:
@@ -318,7 +318,7 @@ class Partition:
             if unverified is not None:
                 return Refused(unverified) if isinstance(unverified, ErrorCode) else unverified
         append_time = -1
-        if not self._by_head or youngest - now > config.timestamp_after_max_ms:
+        if not self.by_head or youngest - now > config.timestamp_after_max_ms:
             looked = inspect(records, BatchHead(*head), self._rules, config.message_max_bytes, now)
             if isinstance(looked, Refused):
                 return looked
@@ -347,15 +347,21 @@ class Partition:
             log.append(records, head, base, epoch, now)
         except OSError as problem:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"The batch was not written: {problem}")
+        self.count_appended(len(records))
+        return _new(Appended, (base, log.end, append_time, log.start))
+
+    def count_appended(self, size: int) -> None:
+        """Something of `size` bytes was put at the log's end: see how durable it has to be, and
+        move on what depends on it."""
+        log = self.log
         end = log.end
         if end - log.recovery_point >= log.config.flush_messages:
             self._request_sync(end)
         else:
             self.synced = end
-        self._advance(len(records))
+        self._advance(size)
         if self.audience.followers:
-            self.audience.tell_followers(len(records))
-        return _new(Appended, (base, end, append_time, log.start))
+            self.audience.tell_followers(size)
 
     def append_together(
         self, batches: list[bytearray], now: int, append_time: int = -1
@@ -373,12 +379,7 @@ class Partition:
             log.append_together(view, heads, now)
         except OSError as problem:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"Not written: {problem}")
-        if log.end - log.recovery_point >= log.config.flush_messages:
-            self._request_sync(log.end)
-        else:
-            self.synced = log.end
-        self._advance(len(view))
-        self.audience.tell_followers(len(view))
+        self.count_appended(len(view))
         return Appended(heads[-1][0], log.end, append_time, log.start)
 
     def append_own(self, batch: bytearray, now: int) -> Appended | Refused:

@@ -26,8 +26,9 @@ from penstock.protocol.registry import API, ApiSpec
 from penstock.server.call import Call
 from penstock.server.large_produce import check_outline
 from penstock.server.plain_commit import serve_plain_commit
-from penstock.server.plain_produce import serve_plain
+from penstock.server.plain_produce import serve_plain, serve_plain_run
 from penstock.server.quota_account import Account
+from penstock.server.single_produce import serve_single
 
 if TYPE_CHECKING:
     from penstock.server.broker import Broker
@@ -130,7 +131,11 @@ class Dispatcher:
             account = Account(quotas, self._broker.loop.time, connection, len(frame))
         if self._produces:
             reply: Any = None
-            if self.may_overlap(frame):
+            if len(frame) >= 2 and not (frame[0] or frame[1]):  # as in `may_overlap`
+                if account is None:
+                    reply = serve_single(self._broker, connection, frame, self._produced)
+                    if reply is not None:
+                        return reply  # type: ignore[no-any-return]
                 reply = serve_plain(self._broker, connection, frame, self._produced, account)
             elif account is None and _is_commit(frame):
                 reply = serve_plain_commit(self._broker, connection, frame)
@@ -183,6 +188,14 @@ class Dispatcher:
             account.pause()
             response = account.watch(response)
         return self._broker.loop.create_task(_later(route.spec, call, response))
+
+    def serve_run(
+        self, connection: Connection, frames: list[memoryview]
+    ) -> list[Reply | LateReply[Reply]]:
+        """Answer writes that came together; quotas count requests, so not where they apply."""
+        if not self._produces or self._broker.metered is not None:
+            return []
+        return serve_plain_run(self._broker, connection, frames, self._produced)
 
     def _produced(
         self,

@@ -46,7 +46,7 @@ def append_batches(log: Log, data: bytes | bytearray | memoryview, now: int, epo
             head = heads[0]
             log.append(view[at:end], head, head[0], head[2], now)
         elif heads:
-            log.append_run(view[at:end], heads)
+            log.append_run([view[at:end]], heads)
         elif problem is not None:
             raise CorruptBatch(problem)
         else:

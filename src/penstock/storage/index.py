@@ -51,11 +51,12 @@ class SegmentIndex:
         """Bytes of the entries, for bounding a cache."""
         return 8 * len(self.offsets) + 12 * len(self.times)
 
-    def is_full(self, bytes_max: int) -> bool:
-        """Whether a file of either index would pass segment.index.bytes, as Kafka counts."""
+    def is_full(self, bytes_max: int, more: int = 0) -> bool:
+        """Whether a file of either index would pass segment.index.bytes, as Kafka counts, with so
+        many more entries."""
         return (
-            len(self.offsets) >= bytes_max // OFFSET_ENTRY_SIZE
-            or len(self.times) >= bytes_max // TIME_ENTRY_SIZE - 1
+            len(self.offsets) + more >= bytes_max // OFFSET_ENTRY_SIZE
+            or len(self.times) + more >= bytes_max // TIME_ENTRY_SIZE - 1
         )
 
     def add(self, last: int, position: int) -> None:

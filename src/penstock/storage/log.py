@@ -202,16 +202,17 @@ class Log:
         self._segment_for(base, last[0] + last[6], len(view), timestamp, now)
         if self.delays is None:
             begin_delays(self, base, view)
-        self.append_run(view, heads)
+        self.append_run([view], heads)
 
-    def append_run(self, view: memoryview, heads: list[Fields]) -> None:
+    def append_run(self, parts: list[memoryview], heads: list[Fields]) -> None:
         """Batches one behind the other, checked and with room in the active segment: one write.
 
-        None of them is a transaction's marker. OSError if the disk takes them not, or not all:
-        the log is then as it was.
+        `parts` is their bytes, in as many pieces as they lie in. None of them is a
+        transaction's marker. OSError if the disk takes them not, or not all: the log is then as
+        it was.
         """
         try:
-            position = self.active.append_run(view, heads, self.config)
+            position = self.active.append_run(parts, heads, self.config)
         except OSError as error:
             self.context.on_fault(self, error)
             raise
@@ -226,7 +227,7 @@ class Log:
         self._tail_position = position
         self.end = base_offset + delta + 1
         if self.delays is not None:
-            note_delays(self, heads, view)
+            note_delays(self, heads, parts[0] if len(parts) == 1 else b"".join(parts))
 
     def append_batches(
         self, data: bytes | bytearray | memoryview, now: int, epoch_max: int = EPOCH_MAX

@@ -221,10 +221,10 @@ class Segment:
         self.unindexed += len(data)
         return position
 
-    def append_run(self, data: memoryview, heads: list[Fields], config: LogConfig) -> int:
-        """Write batches that lie one behind the other, with these heads, in one go; answers where
-        the last one begins."""
-        position = last_position = self.file.append(data)
+    def append_run(self, parts: list[memoryview], heads: list[Fields], config: LogConfig) -> int:
+        """Write batches with these heads, whose bytes are `parts`, in one go; answers where the
+        last one begins."""
+        position = last_position = self.file.append_all(parts)
         base, interval = self.base, config.index_interval_bytes
         unindexed = self.unindexed
         for offset, length, _, _, _, _, delta, _, timestamp, _, _, _, _ in heads:
@@ -261,6 +261,7 @@ class Segment:
             self.load_max_timestamp()
         self.index.add_time(self.max_timestamp, self.max_timestamp_offset - self.base)
         self.write_index()
+        self.file.trim()
 
     def load_max_timestamp(self) -> None:
         """Learn the youngest timestamp: the last time entry, and whatever came after it.

@@ -17,7 +17,7 @@ from penstock.model.ids import ZERO_UUID, TopicPartition
 from penstock.model.invariants import invariant
 from penstock.platform.chance import Chance, SystemChance
 from penstock.platform.clock import Clock, SystemClock
-from penstock.platform.disk import Disk
+from penstock.platform.disk import Disk, File
 from penstock.storage import checkpoints, names
 from penstock.storage.context import PRODUCER_EXPIRATION_MS, LogContext
 from penstock.storage.loading import ConfigOf, load_directory
@@ -79,6 +79,8 @@ class LogStore:
         self.gives_way: Callable[[LogDirectory], bool] = lambda _: False
         """Asked when a directory is full: whether other nodes can take over what lies in it."""
         self._recovery_threads = recovery_threads
+        self._grown: dict[File, int] = {}
+        """Files with room behind them, and their sizes when they were last looked at."""
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────
 
@@ -323,6 +325,21 @@ class LogStore:
                 log.last_flush = now
                 due.append(log)
         return due
+
+    def trim_quiet(self) -> None:
+        """Cut off the room behind logs to which nothing was appended since the last call."""
+        before, self._grown = self._grown, {}
+        for log in list(self.logs.values()):
+            file = log.active.file
+            if not file.has_room:
+                continue
+            if before.get(file) != file.size:
+                self._grown[file] = file.size
+                continue
+            try:
+                file.trim()
+            except OSError as problem:
+                self.context.on_fault(log, problem)
 
     def take_trash(self, now: int) -> Callable[[], None] | None:
         """Work for a worker: remove files whose delay is over. None if there are none."""

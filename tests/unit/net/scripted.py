@@ -16,6 +16,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import takewhile
+from typing import cast
 
 from penstock.net.admission import Admission
 from penstock.net.buffers import BufferPool
@@ -48,6 +50,8 @@ class ScriptedService:
 
     def __init__(self, file: File | None = None) -> None:
         self.served: list[bytes] = []
+        self.runs: list[list[bytes]] = []
+        self.together = 0
         self.waiting: dict[bytes, asyncio.Future[Reply | None] | LateReply[Reply]] = {}
         self.file = file
         self.slice_begin = 0
@@ -58,6 +62,15 @@ class ScriptedService:
 
     def may_overlap(self, view: memoryview) -> bool:
         return bytes(view[:1]) in (b"o", b"l")
+
+    def serve_run(
+        self, connection: Connection, frames: list[memoryview]
+    ) -> list[Reply | LateReply[Reply]]:
+        """Those that begin with `l`, up to `together` of them."""
+        bodies = [bytes(each) for each in frames]
+        self.runs.append(bodies)
+        taken = list(takewhile(lambda body: body[:1] == b"l", bodies))[: self.together]
+        return [cast(LateReply[Reply], self.serve(connection, memoryview(each))) for each in taken]
 
     def serve(
         self, connection: Connection, view: memoryview

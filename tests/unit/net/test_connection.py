@@ -10,7 +10,7 @@ from unittest.mock import Mock, patch
 import pytest
 
 from penstock.net.buffers import SHARED_BYTES
-from penstock.net.connection import SLOTS_MAX, Connection
+from penstock.net.connection import RUN_MAX, SLOTS_MAX, Connection
 from penstock.net.listener import Limits
 from tests.unit.net.conftest import Run
 from tests.unit.net.encrypted import Keys, client_tls
@@ -137,6 +137,75 @@ def test_overlapping_requests_begin_together_and_are_answered_in_order(run: Run)
             assert await client.hears_nothing()
             node.service.release(b"o1")
             assert [await client.receive() for _ in range(3)] == [b"o1", b"o2", b"o3"]
+
+    run(scenario())
+
+
+def test_what_came_together_is_offered_together_and_answered_in_order(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            node.service.together = 2
+            client = await node.client()
+            client.send(b"l1", b"l2", b"l3", b"l4", b"l5", b"e6", b"l7")
+            await eventually(lambda: len(node.service.waiting) == 5)
+            assert node.service.runs == [
+                [b"l1", b"l2", b"l3", b"l4", b"l5"],
+                [b"l3", b"l4", b"l5"],
+            ]
+            assert node.service.served == [b"l1", b"l2", b"l3", b"l4", b"l5"]
+            for number in (4, 2, 1, 5, 3):
+                node.service.release(b"l%d" % number)
+            assert [await client.receive() for _ in range(5)] == [b"l%d" % n for n in range(1, 6)]
+            assert await client.receive() == b"e6"
+            await eventually(lambda: b"l7" in node.service.waiting)
+            node.service.release(b"l7")
+            assert await client.receive() == b"l7"
+
+    run(scenario())
+
+
+def test_who_is_not_served_together_is_served_alone_and_asked_once_per_read(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.send(b"o1", b"o2", b"o3")
+            await eventually(lambda: len(node.service.waiting) == 3)
+            assert node.service.runs == [[b"o1", b"o2", b"o3"]]
+            for number in (1, 2, 3):
+                node.service.release(b"o%d" % number)
+            assert [await client.receive() for _ in range(3)] == [b"o1", b"o2", b"o3"]
+
+    run(scenario())
+
+
+def test_no_more_is_offered_together_than_may_wait(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            node.service.together = RUN_MAX
+            client = await node.client()
+            bodies = [b"l%d" % number for number in range(SLOTS_MAX + 10)]
+            client.send(*bodies)
+            await eventually(lambda: len(node.service.waiting) == SLOTS_MAX)
+            assert max(map(len, node.service.runs)) == RUN_MAX
+            assert await client.hears_nothing()
+            for body in bodies:
+                await eventually(lambda body=body: body in node.service.waiting)
+                assert len(node.service.waiting) <= SLOTS_MAX
+                node.service.release(body)
+                assert await client.receive() == body
+
+    run(scenario())
+
+
+def test_what_came_before_a_broken_frame_is_served_together(run: Run) -> None:
+    async def scenario() -> None:
+        async with running() as node:
+            node.service.together = 9
+            client = await node.client()
+            client.writer.write(frame(b"l1") + frame(b"l2") + b"\xff\xff\xff\xff")
+            assert await client.is_closed()
+            assert node.service.runs == [[b"l1", b"l2"]]
+            assert node.service.served == [b"l1", b"l2"]
 
     run(scenario())
 

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.net import outbox
 from penstock.net.listener import Limits
-from penstock.net.outbox import UNSENT_BYTES_MAX
+from penstock.net.outbox import UNPACED, UNSENT_BYTES_MAX
 from penstock.platform.disk import Disk, File
 from tests.unit.net.conftest import Run
 from tests.unit.net.scripted import (
@@ -114,9 +114,12 @@ def test_slices_for_a_client_on_this_machine_go_out_without_a_pause(
 @pytest.mark.parametrize(
     ("send_buffer_bytes", "unsent_max"), [(-1, UNSENT_BYTES_MAX), (1 << 20, 0)]
 )
-def test_little_waits_in_a_local_socket_unless_its_buffer_was_set(
+def test_little_waits_in_a_local_socket_and_unpaced_unless_its_buffer_was_set(
     run: Run, send_buffer_bytes: int, unsent_max: int
 ) -> None:
+    with socket.socket() as untouched:
+        systems_own = untouched.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+
     async def scenario() -> None:
         async with running(Limits(send_buffer_bytes=send_buffer_bytes)) as node:
             await node.client()
@@ -125,6 +128,9 @@ def test_little_waits_in_a_local_socket_unless_its_buffer_was_set(
             sock = connection._outbox._sock
             assert sock is not None
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == unsent_max
+            control = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+            wanted = UNPACED if unsent_max else systems_own
+            assert control.rstrip(b"\0") == wanted.rstrip(b"\0")
 
     run(scenario())
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
+from penstock.platform import blocks
 from penstock.platform import disk as disk_module
-from penstock.platform.disk import Disk
+from penstock.platform.disk import AHEAD_FROM, FILLING, READY_BYTES, Disk
+
+FILL = bytes([FILLING])
 
 
 def make_files(disk: Disk, directory: Path, count: int) -> list[disk_module.File]:
@@ -36,6 +40,186 @@ def test_a_file_that_exists_keeps_its_content_and_is_appended_to(tmp_path: Path)
 def test_a_file_that_must_be_there_is_missed_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Disk().open(str(tmp_path / "nothing"))
+
+
+def blocks_of(path: Path) -> int:
+    return os.stat(path).st_blocks * 512
+
+
+@pytest.fixture
+def on_ext4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every file system were one that profits, and had room."""
+    monkeypatch.setattr(blocks, "_is_ext4", lambda *_: True)
+    monkeypatch.setattr(blocks, "_FREE_MIN", 0)
+
+
+@pytest.mark.usefixtures("on_ext4")
+def test_a_file_that_grows_has_blocks_and_room_ready_which_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    file = Disk().open(str(path), create=True)
+    file.append(bytes(AHEAD_FROM))
+    file.sync()  # a file's blocks are counted once it has them, and not when it is written
+    assert blocks_of(path) <= AHEAD_FROM + 4096
+    assert path.stat().st_size == AHEAD_FROM
+    file.append(b"more")
+    file.sync()
+    assert blocks_of(path) >= AHEAD_FROM + AHEAD_FROM // 4
+    assert path.stat().st_size == AHEAD_FROM + READY_BYTES
+    assert file.size == AHEAD_FROM + 4
+    for read in (file.pread, file.pread_waiting, file.pread_cached):
+        assert read(9, AHEAD_FROM - 4) == bytes(4) + b"more"
+        assert read(9, AHEAD_FROM + 9) == b""
+
+    file.trim()
+    assert blocks_of(path) <= AHEAD_FROM + 2 * 4096
+    assert path.stat().st_size == file.size
+    assert file.append(b"on") == AHEAD_FROM + 4
+    assert blocks_of(path) >= AHEAD_FROM + AHEAD_FROM // 4
+    assert path.read_bytes()[AHEAD_FROM:] == b"moreon" + FILL * (READY_BYTES - 6)
+
+
+@pytest.mark.usefixtures("on_ext4")
+@pytest.mark.parametrize("size", [100, 16_900, READY_BYTES - 1, READY_BYTES, 3 * READY_BYTES + 7])
+def test_appends_of_any_size_stand_one_behind_the_other(tmp_path: Path, size: int) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    file.append(bytes(AHEAD_FROM))
+    expected = b""
+    for number in range(40):
+        pieces = [bytes([number + 1]) * size, b"end"]
+        if number % 2:
+            file.append(b"".join(pieces))
+        else:
+            file.append_all([memoryview(piece) for piece in pieces])
+        expected += b"".join(pieces)
+        length = (tmp_path / "file").stat().st_size
+        assert file.size <= length <= file.size + READY_BYTES
+    assert file.size == AHEAD_FROM + len(expected)
+    content = (tmp_path / "file").read_bytes()[AHEAD_FROM:]
+    assert content == expected.ljust(len(content), FILL)
+    file.trim()
+    assert (tmp_path / "file").read_bytes()[AHEAD_FROM:] == expected
+
+
+@pytest.mark.usefixtures("on_ext4")
+def test_an_append_that_fails_with_room_behind_it_leaves_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    file = Disk().open(str(path), create=True)
+    file.append(bytes(AHEAD_FROM))
+    file.append(b"good")
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_module, "_pwrite", fail)
+        with pytest.raises(OSError, match="the disk is gone"):
+            file.append(b"lost")
+    assert path.stat().st_size == file.size == AHEAD_FROM + 4
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_module, "_pwritev", fail)
+        patch.setattr(os, "ftruncate", fail)
+        with pytest.raises(OSError, match="the disk is gone"):
+            file.append(b"lost")
+    file.append(b"more")
+    file.trim()
+    assert path.read_bytes()[AHEAD_FROM:] == b"goodmore"
+
+
+@pytest.mark.usefixtures("on_ext4")
+def test_a_small_file_that_could_not_be_cut_back_is_trimmed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    file = Disk().open(str(path), create=True)
+    file.append(b"good")
+
+    def write_a_part(fd: int, data: bytes, position: int) -> int:
+        if len(data) == 4:
+            return os.pwrite(fd, data[:2], position)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_module, "_pwrite", write_a_part)
+        patch.setattr(os, "ftruncate", fail)
+        with pytest.raises(OSError, match="no space left"):
+            file.append(b"torn")
+    assert path.read_bytes() == b"goodto"
+    file.append(b"!")
+    file.trim()
+    assert path.read_bytes() == b"good!"
+
+
+def test_ext4_is_known_when_it_is_met(tmp_path: Path) -> None:
+    libc = blocks._libc()
+    assert libc is not None
+    for directory in (tmp_path, Path("/dev/shm"), Path("/proc")):
+        told = subprocess.run(["stat", "-f", "-c", "%t", directory], capture_output=True, text=True)
+        fd = os.open(directory, os.O_RDONLY)
+        assert blocks._is_ext4(libc, fd) == (told.stdout.strip() == "ef53"), directory
+        os.close(fd)
+
+
+@pytest.mark.usefixtures("on_ext4")
+def test_blocks_that_a_crash_left_behind_are_given_back(tmp_path: Path) -> None:
+    crashed = Disk().open(str(tmp_path / "file"), create=True)
+    crashed.append(bytes(2 * AHEAD_FROM))
+    crashed.append(b"more")
+    file = Disk().open(str(tmp_path / "file"))
+    file.sync()
+    assert blocks_of(tmp_path / "file") >= 2 * AHEAD_FROM + AHEAD_FROM // 2
+    assert file.size == 2 * AHEAD_FROM + READY_BYTES
+    file.truncate(2 * AHEAD_FROM + 4)  # as recovery does
+    file.sync()
+    assert blocks_of(tmp_path / "file") <= 2 * AHEAD_FROM + 2 * 4096
+    assert file.size == os.stat(tmp_path / "file").st_size == 2 * AHEAD_FROM + 4
+
+
+def test_more_pieces_than_one_write_takes_are_one_append(tmp_path: Path) -> None:
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    pieces = [memoryview(b"%04d" % number) for number in range(3000)]
+    assert file.append_all(pieces) == 0
+    assert file.append_all(pieces[:2]) == 12_000
+    assert (tmp_path / "file").read_bytes() == b"".join(pieces) + b"00000001"
+
+
+def test_no_blocks_are_set_aside_where_room_is_short_and_it_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_is_ext4", lambda *_: True)
+    monkeypatch.setattr(blocks, "_FREE_MIN", 2)
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    file.append(bytes(AHEAD_FROM + 1))
+    file.sync()
+    assert blocks_of(tmp_path / "file") <= AHEAD_FROM + 2 * 4096
+    assert (tmp_path / "file").stat().st_size == file.size
+    monkeypatch.setattr(blocks, "_FREE_MIN", 0)
+    file.append(bytes(AHEAD_FROM))
+    assert blocks_of(tmp_path / "file") >= 2 * AHEAD_FROM + AHEAD_FROM // 4
+
+
+@pytest.mark.usefixtures("on_ext4")
+def test_a_file_system_that_sets_nothing_aside_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def refuse(fd: int, begin: int, end: int) -> blocks.Blocks:
+        asked.append((begin, end))
+        return blocks.Blocks.NEVER
+
+    monkeypatch.setattr(disk_module, "set_aside", refuse)
+    file = Disk().open(str(tmp_path / "file"), create=True)
+    for _ in range(4):
+        file.append(bytes(AHEAD_FROM))
+    file.trim()
+    file.append(b"on")
+    assert asked == [(AHEAD_FROM, 2 * AHEAD_FROM + AHEAD_FROM // 2)]
+    assert file.size == (tmp_path / "file").stat().st_size == 4 * AHEAD_FROM + 2
 
 
 def test_a_failed_append_leaves_the_file_as_it_was(

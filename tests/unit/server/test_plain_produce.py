@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import struct
 from collections.abc import AsyncIterator
@@ -20,8 +21,9 @@ from penstock.protocol.generated.produce import (
     TopicProduceData,
 )
 from penstock.protocol.registry import API
+from penstock.replica.partition import Partition
 from penstock.server.dispatch import Dispatcher
-from penstock.server.plain_produce import VERSIONS, serve_plain
+from penstock.server.plain_produce import RUN_BATCHES_MAX, VERSIONS, serve_plain
 from tests.unit.server.asking import asking, batch, port_of, question, running_node
 
 PARTITIONS = 3
@@ -51,6 +53,27 @@ class Pair:
             await self._answer(self.short, make(0), version),
             await self._answer(self.long, make(1), version),
         )
+
+    async def answers_of_long(self, make: Any, version: int) -> Any:
+        return await self._answer(self.long, make(1), version)
+
+    async def answers_together(self, made: list[Any]) -> tuple[list[Any], int]:
+        """As a connection does it: runs where they are served, and one by one what is not; with
+        how many were served in runs."""
+        frames = [memoryview(bytearray(question(make(0), version)[4:])) for make, version in made]
+        versions = [version for _, version in made]
+        answers: list[Any] = []
+        in_runs = 0
+        while len(answers) < len(frames):
+            at = len(answers)
+            replies: list[Any] = list(self.short.serve_run(Client(), frames[at:]))  # type: ignore[arg-type]
+            in_runs += len(replies)
+            if not replies:
+                answers.append(await self._answer(self.short, made[at][0](0), versions[at]))
+            for reply, version in zip(replies, versions[at:], strict=False):
+                done = await reply if isawaitable(reply) else reply
+                answers.append(_without_ids(bytes(done), version))
+        return answers, in_runs
 
     async def _answer(self, by: Dispatcher, request: ProduceRequest, version: int) -> Any:
         frame = bytearray(question(request, version)[4:])
@@ -181,6 +204,26 @@ async def test_both_ways_answer_alike_and_store_alike(pair: Pair, seed: int) -> 
     assert sum(ends[0].values()) > 100
 
 
+@pytest.mark.parametrize("seed", range(6))
+async def test_requests_that_come_together_are_answered_and_stored_as_one_by_one(
+    pair: Pair, seed: int
+) -> None:
+    chance = random.Random(seed)
+    requests = Requests(seed, pair.ids)
+    served = 0
+    for _ in range(100):
+        made = [requests.next() for _ in range(chance.choice((3, 9, 24)))]
+        made = [(make, version) for make, version in made if make(0).acks]  # else they close
+        expected = [(await pair.answers_of_long(make, version)) for make, version in made]
+        answers, count = await pair.answers_together(made)
+        _forget_clocks(*expected, *answers)
+        assert answers == expected
+        served += count
+    ends = [{key: each.log.end for key, each in node.broker.hosted.items()} for node in pair.nodes]
+    assert ends[0] == ends[1]
+    assert served > 10
+
+
 def _forget_clocks(*answers: Any) -> None:
     """Times of append are those of the nodes' clocks."""
     for answer in answers:
@@ -217,6 +260,54 @@ async def test_a_plain_request_goes_the_short_way(pair: Pair, version: int) -> N
     assert [(part.index, part.error_code, part.base_offset) for part in parts] == [
         (index, ErrorCode.NONE, 0) for index in range(PARTITIONS)
     ]
+
+
+async def test_a_partition_that_goes_offline_meanwhile_keeps_nobody_waiting(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Partition.append
+
+    def append_and_fail(self: Partition, *arguments: Any) -> Any:
+        result = append(self, *arguments)
+        self.go_offline()
+        return result
+
+    monkeypatch.setattr(Partition, "append", append_and_fail)
+
+    def make(node: int) -> ProduceRequest:
+        data = [PartitionProduceData(index=0, records=memoryview(bytearray(batch(3))))]
+        topic = TopicProduceData(name="synced", topic_id=pair.ids["synced"][node])
+        topic.partition_data = data
+        return ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[topic])
+
+    async with asyncio.timeout(10):
+        answers = await pair.answers(make, 13)
+    for _, response in answers:
+        (part,) = response.responses[0].partition_responses
+        assert (part.error_code, part.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+@pytest.mark.parametrize(("topic", "together"), [("plain", 3), ("compacted", 0), ("stamped", 0)])
+async def test_what_has_to_be_looked_into_is_not_served_together(
+    pair: Pair, topic: str, together: int
+) -> None:
+    assert len(_runs(pair, topic, requests=3, batches=1)) == together
+
+
+async def test_no_more_is_stored_together_than_others_can_wait_for(pair: Pair) -> None:
+    assert len(_runs(pair, "plain", requests=20, batches=100)) == RUN_BATCHES_MAX // 100
+
+
+def _runs(pair: Pair, topic: str, requests: int, batches: int) -> list[Any]:
+    """The replies to as many alike requests as are served together."""
+    data = [
+        PartitionProduceData(index=0, records=memoryview(bytearray(batch())))
+        for _ in range(batches)
+    ]
+    content = TopicProduceData(name=topic, topic_id=pair.ids[topic][0], partition_data=data)
+    frame = question(ProduceRequest(acks=-1, topic_data=[content]), 13)[4:]
+    frames = [memoryview(bytearray(frame)) for _ in range(requests)]
+    return list(pair.short.serve_run(Client(), frames))  # type: ignore[arg-type]
 
 
 async def test_a_request_that_is_cut_anywhere_is_left_to_the_long_way(pair: Pair) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from penstock.platform.disk import Disk
+from penstock.platform.disk import AHEAD_FROM, Disk
 from penstock.records.batch import read_head
 from penstock.records.builder import end_txn_batch
 from penstock.storage.log import CorruptBatch, Log, OffsetOutOfRange
@@ -253,6 +254,28 @@ def test_a_segment_rolls_before_it_grows_too_large(tmp_path: Path) -> None:
     assert all(segment.size <= 1000 for segment in log.segments)
     assert all(segment.size > 900 for segment in log.segments[:-1])
     assert contents(log) == [bytes(data) for _, data in log.batches(0)] and log.end == 100
+
+
+@pytest.mark.parametrize("end", ["roll", "close"])
+def test_a_segment_that_takes_no_more_ends_where_its_batches_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr("penstock.platform.blocks._is_ext4", lambda *_: True)
+    monkeypatch.setattr("penstock.platform.blocks._FREE_MIN", 0)
+    log = open_log(tmp_path, LogConfig(message_max_bytes=AHEAD_FROM * 2))
+    put(log, batch(AHEAD_FROM // 1000 + 1, value=bytes(1000)))
+    segment = log.active
+    assert segment.size > AHEAD_FROM
+    about = os.stat(segment.path(".log"))
+    assert about.st_blocks * 512 >= segment.size + AHEAD_FROM // 4
+    assert about.st_size > segment.size
+    if end == "roll":
+        log.roll(NOW)
+    else:
+        log.close()
+    Disk().sync_path(segment.path(".log"))
+    about = os.stat(segment.path(".log"))
+    assert about.st_size == segment.size and about.st_blocks * 512 < segment.size + 64 * 1024
 
 
 def test_a_segment_rolls_by_the_time_between_its_first_batch_and_the_next(tmp_path: Path) -> None:

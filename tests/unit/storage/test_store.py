@@ -11,7 +11,8 @@ import pytest
 
 from penstock.model.ids import TopicPartition, uuid_text
 from penstock.platform.directory_lock import DirectoryInUse
-from penstock.platform.disk import Disk
+from penstock.platform.disk import AHEAD_FROM, Disk
+from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory, WrongDirectory, read_meta
 from penstock.storage.log_slice import cut_slice
@@ -365,6 +366,56 @@ def test_flush_ms_names_logs_with_something_unsynced(tmp_path: Path) -> None:
     busy.sync()
     assert store.flush_due(NOW + 1000) == []
     store.close()
+
+
+def test_room_behind_a_log_is_cut_off_when_nothing_more_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.platform.blocks._is_ext4", lambda *_: True)
+    monkeypatch.setattr("penstock.platform.blocks._FREE_MIN", 0)
+    large = LogConfig(message_max_bytes=AHEAD_FROM * 2)
+    store = open_store(tmp_path)
+    quiet, busy = (store.create("t", number, TOPIC_ID, large) for number in range(2))
+    fill(store.create("t", 2, TOPIC_ID, large), 1)  # small ones have no room
+    for log in (quiet, busy):
+        put(log, batch(value=bytes(AHEAD_FROM)))
+    expected = contents(quiet)
+
+    def room(log: Log) -> int:
+        return os.stat(log.active.path(".log")).st_size - log.size
+
+    for _ in range(3):
+        assert room(busy) > 0
+        store.trim_quiet()
+        put(busy, batch())
+    assert room(quiet) == 0 and contents(quiet) == expected
+    put(quiet, batch())
+    assert room(quiet) > 0
+    store.trim_quiet()
+    assert room(quiet) > 0
+    store.trim_quiet()
+    assert room(quiet) == 0 and len(contents(quiet)) == 2
+    store.close()
+
+
+def test_a_disk_that_cannot_trim_goes_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.platform.blocks._is_ext4", lambda *_: True)
+    monkeypatch.setattr("penstock.platform.blocks._FREE_MIN", 0)
+    store = open_store(tmp_path / "a", tmp_path / "b")
+    log = store.create("t", 0, TOPIC_ID, LogConfig(message_max_bytes=AHEAD_FROM * 2))
+    put(log, batch(value=bytes(AHEAD_FROM)))
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    store.trim_quiet()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", fail)
+        store.trim_quiet()
+    assert store.get("t", 0) is None
+    store.close(False)
 
 
 def test_silent_producers_are_forgotten(tmp_path: Path) -> None:

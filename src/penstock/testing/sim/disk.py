@@ -193,6 +193,12 @@ class SimulatedFile(File):
         self._sim.touch(inode)
         return position
 
+    def append_all(self, parts: list[memoryview]) -> int:
+        return self.append(b"".join(parts))
+
+    def trim(self) -> None:
+        """On a platter nothing is made ready."""
+
     def pread(self, size: int, position: int) -> bytes:
         self._check()
         return bytes(self._inode.data[position : position + size])
