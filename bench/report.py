@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.model import Case, Row, Scale
+
+_ANEW = "measured anew on"
 
 
 class Result(NamedTuple):
@@ -19,16 +22,26 @@ class Result(NamedTuple):
     machine: dict[str, str]
 
     def renewed(self, newer: Result) -> Result:
-        """With a newer run's numbers for the cases that it measured, and a line that says so."""
+        """With a newer run's numbers for the cases that it measured, and a line that says so.
+
+        Lines about runs of which no number is left go.
+        """
         names = {row.case.name for row in newer.rows}
-        fresh = {(row.case.name, row.criterion.measure): row for row in newer.rows}
-        rows = [fresh.get((row.case.name, row.criterion.measure), row) for row in self.rows]
+        rows: list[Row] = []
+        for name, old in groupby(self.rows, lambda row: row.case.name):
+            rows += [row for row in newer.rows if row.case.name == name] or old
         about = newer.machine
         line = (
             f"{', '.join(sorted(names))}, {newer.scale.rounds} rounds, commit {about['commit']}, "
             f"{about['processor']}, kernel {about['kernel']}, Python {about['python']}"
         )
-        machine = self.machine | {f"measured anew on {about['date']}": line}
+        every = {row.case.name for row in self.rows}
+        machine = {
+            key: said
+            for key, said in self.machine.items()
+            if not key.startswith(_ANEW) or every.intersection(said.split(", ")) - names
+        }
+        machine[f"{_ANEW} {about['date']}"] = line
         return Result(rows, self.sections | newer.sections, self.scale, machine)
 
 

@@ -7,6 +7,7 @@ import time
 from functools import partial
 
 from bench import java, topics
+from bench.floor import sending
 from bench.model import Case, Criterion, Kind, Measures, Scale, cpu, throughput
 from bench.peer import Peer
 from bench.process import Spent, memory_mb
@@ -78,8 +79,10 @@ def consume(node: Node, scale: Scale, *, size: int) -> Measures:
             spent = Spent.now(node.pid)
             seconds += consumer.read(topic, range(PARTITIONS), count, SECONDS_MAX)
             used += spent.since()
+    segments = sorted(node.data.glob(f"{topic}-*/*.log"))
+    least = sorted(sending(segments) for _ in range(READERS))[READERS // 2]
     topics.delete(node, topic)
-    return {"cpu": used / READERS, "rate": READERS * count / seconds}
+    return {"cpu": used / READERS, "rate": READERS * count / seconds, "least": least}
 
 
 def latency(node: Node, scale: Scale) -> Measures:
@@ -164,6 +167,14 @@ def _produce_case(name: str, title: str, bound: float, **options: object) -> Cas
     )  # fmt: skip
 
 
+def _consume_case(size: int, label: str) -> Case:
+    return Case(
+        f"consume-{size}", f"consume {label}", partial(consume, size=size),
+        (cpu(1 / 3), throughput(),
+         Criterion("least", "CPU of a bare sendfile of the same files", "s", Kind.REPORTED, 0)),
+    )  # fmt: skip
+
+
 def _produce_cases() -> list[Case]:
     cases = []
     for batches, settings in (("default", DEFAULT_BATCHES), ("large", LARGE_BATCHES)):
@@ -190,8 +201,8 @@ CASES = [
         "memory", "memory after the produce cases", memory,
         (Criterion("memory", "memory (RSS)", "MB", Kind.RATIO_MAX, 1 / 8),), warm_ups=0,
     ),
-    Case("consume-100", "consume 100 B", partial(consume, size=100), (cpu(1 / 3), throughput())),
-    Case("consume-1000", "consume 1 KB", partial(consume, size=1000), (cpu(1 / 3), throughput())),
+    _consume_case(100, "100 B"),
+    _consume_case(1000, "1 KB"),
     Case(
         "latency", "synchronous produce", latency,
         (Criterion("p50", "latency p50", "ms", Kind.RATIO_MAX, 1.0),
