@@ -82,12 +82,28 @@ public final class Worker {
         notes.end(init, Notes.OK);
         consumer.subscribe(List.of(source));
         while (!stopping) {
-            ConsumerRecords<String, String> batch = consumer.poll(Duration.ofMillis(200));
+            ConsumerRecords<String, String> batch = poll();
             if (!batch.isEmpty()) {
                 process(batch);
             }
         }
         consumer.close();
+    }
+
+    /**
+     * What has come; or an end of this life, where the client trips over its own feet.
+     *
+     * <p>The consumer of the new protocol looks at a position in one thread while another may just
+     * have put it in doubt, since the leader's epoch changed. It then says IllegalStateException
+     * out of poll, where nothing was asked that its state forbids. Nobody has been given anything
+     * by then, so the next life begins at what was committed.
+     */
+    private ConsumerRecords<String, String> poll() {
+        try {
+            return consumer.poll(Duration.ofMillis(200));
+        } catch (IllegalStateException race) {
+            throw new KafkaException("poll fell over its own state", race);
+        }
     }
 
     private volatile boolean stopping;
