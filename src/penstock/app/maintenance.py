@@ -16,7 +16,7 @@ log = logging.getLogger("penstock.app")
 TRASH_MS = 1_000
 FLUSH_MS = 1_000
 TRIM_MS = 30_000
-"""A log that is quiet for so long has no use for room behind it."""
+"""A log that is quiet for so long has no use for blocks of its own."""
 PAUSE_EVERY = 200
 """Logs that a pass looks at before it lets requests in."""
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.cli.dump_rows import Dump, Fault, Row, time_text
-from penstock.platform.disk import FILLING
 from penstock.protocol.message import SECRETS, Part
 from penstock.protocol.primitives import ProtocolError
 from penstock.records.batch import HEAD_SIZE, MAGIC, BatchHead, crc_of, read_head
@@ -20,8 +19,6 @@ from penstock.records.record import Record, iterate
 BATCH_COLUMNS = (
     "offsets", "position", "bytes", "records", "time", "codec", "epoch", "producer", "flags",
 )  # fmt: skip
-_CHUNK = 1 << 20
-_FILLINGS = (b"\0", bytes([FILLING]))
 RECORD_COLUMNS = ("offset", "time", "key", "value", "headers")
 
 _CONTROL_KINDS = {
@@ -97,13 +94,9 @@ def _mapped(path: str) -> Iterator[memoryview]:
 
 
 def _walk(view: memoryview) -> Iterator[tuple[int, BatchHead | Fault, Fault | None]]:
-    """Each batch with a fault of its own if it has one; a `Fault` for bytes that are no batch.
-
-    A log in use may go on behind its batches: Penstock has room ready for what comes next, and
-    Kafka a whole segment with `preallocate`.
-    """
+    """Each batch with a fault of its own if it has one; a `Fault` for bytes that are no batch."""
     position, end_offset = 0, -1
-    while position < len(view) and not _is_room(view[position:]):
+    while position < len(view):
         head = _head_at(view, position)
         if isinstance(head, Fault):
             yield position, head, None
@@ -119,19 +112,13 @@ def _head_at(view: memoryview, position: int) -> BatchHead | Fault:
     if remains < HEAD_SIZE:
         return Fault(where, f"{remains} bytes at the end are no batch")
     head = read_head(view, position)
+    if head.length == 0 and not bytes(view[position:]).strip(b"\0"):
+        return Fault(where, f"{remains} zero bytes at the end are no batches")
     if head.magic != MAGIC:
         return Fault(where, f"a batch of magic {head.magic}; only {MAGIC} can be read")
     if head.size < HEAD_SIZE or head.size > remains:
         return Fault(where, f"a batch claims {head.size} bytes where {remains} remain")
     return head
-
-
-def _is_room(rest: memoryview) -> bool:
-    # No batch begins with either of them: it would have no length, or one of two gigabytes.
-    filling = bytes(rest[:1])
-    return filling in _FILLINGS and not any(
-        bytes(rest[at : at + _CHUNK]).strip(filling) for at in range(0, len(rest), _CHUNK)
-    )
 
 
 def _fault_of(

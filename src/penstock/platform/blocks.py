@@ -7,8 +7,10 @@ a file's size.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from contextlib import suppress
 from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ _KEEP_SIZE = 1
 _EXT4 = 0xEF53
 _FREE_MIN = 0.1
 """Of a file system: with less, nothing more is set aside."""
+_SHORT = (errno.ENOSPC, errno.EDQUOT, errno.EINTR)
 
 
 class Blocks(Enum):
@@ -46,8 +49,18 @@ def set_aside(fd: int, begin: int, end: int) -> Blocks:
         return Blocks.NEVER
     if room.f_bavail < room.f_blocks * _FREE_MIN:
         return Blocks.NOT_NOW
-    done = libc.fallocate(fd, _KEEP_SIZE, begin, end - begin) == 0
-    return Blocks.SET_ASIDE if done else Blocks.NEVER
+    if libc.fallocate(fd, _KEEP_SIZE, begin, end - begin) == 0:
+        return Blocks.SET_ASIDE
+    short = _errno() in _SHORT
+    with suppress(OSError):  # or it is given back when the file is trimmed
+        os.ftruncate(fd, begin)  # where a quota ends, a part was taken
+    return Blocks.NOT_NOW if short else Blocks.NEVER
+
+
+def _errno() -> int:
+    import ctypes  # it is there: it was just used
+
+    return ctypes.get_errno()
 
 
 def _is_ext4(libc: ctypes.CDLL, fd: int) -> bool:
@@ -64,7 +77,7 @@ def _libc() -> ctypes.CDLL | None:
     except ImportError:
         return None  # a Python that was built without it
 
-    libc = ctypes.CDLL(None)
+    libc = ctypes.CDLL(None, use_errno=True)
     if sys.platform != "linux" or not hasattr(libc, "fallocate"):
         return None
     off_t = ctypes.c_longlong  # where 64-bit files are the rule

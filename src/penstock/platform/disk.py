@@ -37,19 +37,11 @@ may be thousands, do without."""
 AHEAD_MAX = 4 << 20
 """How much at a time; never more than a quarter of what is there."""
 
-READY_BYTES = 128 * 1024
-"""A file with blocks set aside goes on behind what was appended, with a filling up to a multiple of
-this. The page cache then has room in large pieces: an append of 16 KB costs 60 % less (0031)."""
-
-FILLING = 0x7F
-"""What stands there. As the head of a batch it would announce two gigabytes: who reads a log,
-Apache's tools above all, takes it for a batch that is not whole yet, and stops before it."""
-
-_FILLING = memoryview(bytes([FILLING]) * READY_BYTES)
-
 _PARTS_MAX = 1024  # of one write, on every Linux
 _NEVER = 1 << 63
-_UNKNOWN = 0
+_SPARE_MIN = 64 * 1024
+"""Fewer bytes of blocks behind a file's content are not worth a write to its inode."""
+
 _NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
@@ -61,12 +53,12 @@ _pwritev = os.pwritev
 class File:
     """A file that is only ever appended to, cut at its end, or read.
 
-    `size` is what was appended; bytes behind it, left by a write that failed or made ready for
-    the next one, do not count and are overwritten by the next append.
+    `size` is what was appended; bytes behind it, left by a write that failed, do not count and
+    are overwritten by the next append.
     """
 
     __slots__ = (
-        "_ahead", "_disk", "_fd", "_left", "_pins", "_ready", "_used", "closed", "path", "size",
+        "_ahead", "_disk", "_excess", "_fd", "_left", "_pins", "_used", "closed", "path", "size",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, path: str, size: int) -> None:
@@ -74,9 +66,10 @@ class File:
         self.size = size
         self.closed = False
         self._disk = disk
-        # An append that ends behind it makes more room ready, and blocks first. A file that was
-        # there may have blocks that nobody gave back before a crash.
-        self._ready = self._ahead = AHEAD_FROM if size <= AHEAD_FROM else _UNKNOWN
+        self._ahead = AHEAD_FROM  # an append that ends behind it has blocks set aside first
+        # Whether there may be more on the disk than the content: blocks, or bytes of an append
+        # that failed. A file that was there may have blocks that a crash left it.
+        self._excess = size > AHEAD_FROM
         self._fd = -1
         self._left = -1  # the descriptor of a closed file, until the last who holds it is done
         self._pins = 0
@@ -92,10 +85,9 @@ class File:
         size = len(data)
         end = position + size
         try:
-            if end > self._ready:
-                written = _pwritev(fd, [data, self._make_ready(fd, end)], position)
-            else:
-                written = _pwrite(fd, data, position)
+            if end > self._ahead:
+                self._set_aside(fd, end)
+            written = _pwrite(fd, data, position)
             if written < size:
                 self._append_rest(fd, data, written, position)
         except OSError:
@@ -118,10 +110,9 @@ class File:
         size = sum(map(len, parts))
         end = position + size
         try:
-            if end > self._ready:
-                written = _pwritev(fd, [*parts, self._make_ready(fd, end)], position)
-            else:
-                written = _pwritev(fd, parts, position)
+            if end > self._ahead:
+                self._set_aside(fd, end)
+            written = _pwritev(fd, parts, position)
             if written < size:
                 self._append_rest(fd, b"".join(parts), written, position)
         except OSError:
@@ -130,35 +121,35 @@ class File:
         self.size = end
         return position
 
-    def _make_ready(self, fd: int, end: int) -> memoryview:
-        """What to write behind an append that ends at `end`, beyond what is ready."""
-        if end <= AHEAD_FROM:
-            return _FILLING[:0]  # it is small, and could not be cut back once
-        if end > self._ahead:
-            self._ahead = end + min(end // 4, AHEAD_MAX)
-            answer = set_aside(fd, self.size, self._ahead)
-            if answer is not Blocks.SET_ASIDE:
-                if answer is Blocks.NEVER:
-                    self._ahead = _NEVER
-                self._ready = self._ahead
-                return _FILLING[:0]
-        # Never behind the blocks: a filling that finds no room must not fail an append.
-        self._ready = min(-(-end // READY_BYTES) * READY_BYTES, self._ahead)
-        return _FILLING[: self._ready - end]
+    def _set_aside(self, fd: int, end: int) -> None:
+        """Take blocks for an append that ends at `end`, and for some more behind it."""
+        ahead = end + min(end // 4, AHEAD_MAX)
+        self._excess = True
+        self._ahead = _NEVER if set_aside(fd, self.size, ahead) is Blocks.NEVER else ahead
 
     @property
-    def has_room(self) -> bool:
-        """Whether more may be ready behind the content than `trim` would leave."""
-        return AHEAD_FROM < self._ready < _NEVER
+    def has_spare(self) -> bool:
+        """Whether blocks were set aside that `trim` would give back."""
+        return AHEAD_FROM < self._ahead < _NEVER
 
     def trim(self) -> None:
         """Nothing is appended for now: let the file end where its content does, and others have
         the blocks that were set aside."""
-        if self._ready in (AHEAD_FROM, _NEVER):
+        if not self._excess:
             return
+        if self._fd < 0:
+            self._open()  # which closes another if need be: `pinned` alone never does
         with self.pinned() as fd:
-            os.ftruncate(fd, self.size)
-        self._ready = self._ahead = AHEAD_FROM
+            about = os.fstat(fd)
+            # To cut off nothing would still make the file look as if it was written to just now.
+            if about.st_size > self.size or about.st_blocks * 512 >= self.size + _SPARE_MIN:
+                os.ftruncate(fd, self.size)
+        self._has_no_excess()
+
+    def _has_no_excess(self) -> None:
+        self._excess = False
+        if self._ahead != _NEVER:
+            self._ahead = AHEAD_FROM
 
     def _append_rest(self, fd: int, data: Buffer, written: int, position: int) -> None:
         with memoryview(data) as view:
@@ -171,10 +162,12 @@ class File:
     def _cut_back(self, fd: int, position: int) -> None:
         try:
             os.ftruncate(fd, position)
-            self._ready = self._ahead = AHEAD_FROM
         except OSError:
-            # The error that brought us here says more, and `size` hides the torn bytes.
-            self._ready = self._ahead = _UNKNOWN
+            # The error that brought us here says more. `size` hides the torn bytes, and no
+            # segment is sealed before they are gone.
+            self._excess = True
+        else:
+            self._has_no_excess()
 
     def pread(self, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position`, waiting for the disk if they are cold."""
@@ -208,7 +201,7 @@ class File:
             return _pread(fd, self._within(size, position), position)
 
     def _within(self, size: int, position: int) -> int:
-        """How much of a read counts: what is ready behind the content does not."""
+        """How much of a read counts: what failed to be appended does not."""
         return max(0, min(size, self.size - position))
 
     def fileno(self) -> int:
@@ -242,7 +235,7 @@ class File:
         with self.pinned() as fd:
             os.ftruncate(fd, size)
         self.size = size
-        self._ready = self._ahead = AHEAD_FROM  # what was set aside is cut off as well
+        self._has_no_excess()  # what was set aside is cut off as well
 
     def rename(self, path: str) -> None:
         """Give the file another name in the same directory; an open descriptor stays good."""

@@ -14,7 +14,6 @@ import os
 from bisect import bisect_left
 
 from penstock.model.ids import TopicPartition
-from penstock.platform.disk import READY_BYTES
 from penstock.storage import names
 from penstock.storage.context import LogContext
 from penstock.storage.delay_snapshots import reload_delays
@@ -23,7 +22,7 @@ from penstock.storage.epochs import CorruptEpochs, parse_epochs
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.producer_reload import reload_producers
-from penstock.storage.scan import READY, Scan, scan_segment
+from penstock.storage.scan import Scan, scan_segment
 from penstock.storage.segment import CorruptSegment, Segment, base_of
 from penstock.storage.txn_index import CorruptTxnIndex, check_index
 
@@ -237,13 +236,10 @@ def _scan_from(
         scans.append(scan)
         is_cut = scan.size < segment.file.size
         if is_cut:
-            count = segment.file.size - scan.size
-            expected = scan.why == READY and count <= READY_BYTES
-            logger.log(
-                logging.INFO if expected else logging.WARNING,
+            logger.warning(
                 "%s: cutting %d bytes at %d, offset %d: %s",
                 segment.file.path,
-                count,
+                segment.file.size - scan.size,
                 scan.size,
                 scan.end,
                 scan.why,

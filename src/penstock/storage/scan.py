@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 
-from penstock.platform.disk import FILLING, File
+from penstock.platform.disk import File
 from penstock.records.batch import (
     ATTRIBUTES_OFFSET,
     CONTROL,
@@ -27,11 +27,6 @@ from penstock.storage.segment import LENGTH_MIN, RELATIVE_OFFSET_MAX
 
 CHUNK = 4 << 20
 LEGACY_HEAD_SIZE = 26
-
-READY = "room for the next append"
-"""Stands behind the last batch of a log that grew until its node was killed."""
-
-_READY = bytes([FILLING]) * CRC_OFFSET
 
 
 class LegacyMessages(OSError):
@@ -151,6 +146,4 @@ def _what_is_wrong(piece: memoryview, at: int, path: str) -> str:
             )
     if not any(piece[at : at + CRC_OFFSET]):
         return "zeros"
-    if piece[at : at + CRC_OFFSET] == _READY:
-        return READY
     return f"length {head.length} and magic {head.magic} make no batch"

@@ -255,13 +255,13 @@ class Segment:
 
     def seal(self) -> None:
         """No more appends for now: the last time entry is made and the files are written."""
+        self.file.trim()  # a sealed segment is trusted to the end of its file
         if self._index is None and self.max_timestamp == UNKNOWN:
             return  # nothing was appended since the files were written
         if self.max_timestamp == UNKNOWN:
             self.load_max_timestamp()
         self.index.add_time(self.max_timestamp, self.max_timestamp_offset - self.base)
         self.write_index()
-        self.file.trim()
 
     def load_max_timestamp(self) -> None:
         """Learn the youngest timestamp: the last time entry, and whatever came after it.

@@ -80,7 +80,7 @@ class LogStore:
         """Asked when a directory is full: whether other nodes can take over what lies in it."""
         self._recovery_threads = recovery_threads
         self._grown: dict[File, int] = {}
-        """Files with room behind them, and their sizes when they were last looked at."""
+        """Files with blocks set aside, and their sizes when they were last looked at."""
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────
 
@@ -327,11 +327,11 @@ class LogStore:
         return due
 
     def trim_quiet(self) -> None:
-        """Cut off the room behind logs to which nothing was appended since the last call."""
+        """Give the blocks back that logs have set aside without using any since the last call."""
         before, self._grown = self._grown, {}
         for log in list(self.logs.values()):
             file = log.active.file
-            if not file.has_room:
+            if not file.has_spare:
                 continue
             if before.get(file) != file.size:
                 self._grown[file] = file.size

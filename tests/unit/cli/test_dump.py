@@ -11,7 +11,6 @@ import pytest
 
 from penstock.cli.main import run
 from penstock.model.ids import TopicPartition
-from penstock.platform.disk import FILLING
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import GZIP
 from penstock.records.control import COMMIT, END_TXN, KEY
@@ -174,20 +173,6 @@ def test_a_torn_tail_is_a_fault_and_what_is_before_it_is_shown(
     told = capsys.readouterr()
     assert len(told.out.splitlines()) == 2
     assert "a batch claims" in told.err
-
-
-@pytest.mark.parametrize("filling", [bytes(1), bytes([FILLING])])
-def test_a_segment_in_use_may_end_with_room_but_with_nothing_behind_it(
-    segment: Path, capsys: pytest.CaptureFixture[str], filling: bytes
-) -> None:
-    path = segment / f"{STEM}.log"
-    with open(path, "ab") as file:
-        file.write(filling * 3_000_000)
-    assert len(rows(capsys, str(path))) == 3
-    with open(path, "ab") as file:
-        file.write(b"!")
-    assert run(["log", "dump", str(path)]) == 1
-    assert f"a batch of magic {filling[0]}" in capsys.readouterr().err
 
 
 def test_an_empty_segment_is_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import subprocess
@@ -12,9 +13,7 @@ import pytest
 
 from penstock.platform import blocks
 from penstock.platform import disk as disk_module
-from penstock.platform.disk import AHEAD_FROM, FILLING, READY_BYTES, Disk
-
-FILL = bytes([FILLING])
+from penstock.platform.disk import AHEAD_FROM, Disk
 
 
 def make_files(disk: Disk, directory: Path, count: int) -> list[disk_module.File]:
@@ -54,104 +53,120 @@ def on_ext4(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("on_ext4")
-def test_a_file_that_grows_has_blocks_and_room_ready_which_do_not_count(tmp_path: Path) -> None:
+def test_a_file_that_grows_has_blocks_set_aside_and_is_no_longer_for_it(tmp_path: Path) -> None:
     path = tmp_path / "file"
     file = Disk().open(str(path), create=True)
     file.append(bytes(AHEAD_FROM))
     file.sync()  # a file's blocks are counted once it has them, and not when it is written
     assert blocks_of(path) <= AHEAD_FROM + 4096
-    assert path.stat().st_size == AHEAD_FROM
     file.append(b"more")
     file.sync()
     assert blocks_of(path) >= AHEAD_FROM + AHEAD_FROM // 4
-    assert path.stat().st_size == AHEAD_FROM + READY_BYTES
-    assert file.size == AHEAD_FROM + 4
+    assert path.stat().st_size == file.size == AHEAD_FROM + 4
     for read in (file.pread, file.pread_waiting, file.pread_cached):
         assert read(9, AHEAD_FROM - 4) == bytes(4) + b"more"
         assert read(9, AHEAD_FROM + 9) == b""
 
+    assert file.has_spare
     file.trim()
+    assert not file.has_spare
     assert blocks_of(path) <= AHEAD_FROM + 2 * 4096
-    assert path.stat().st_size == file.size
-    assert file.append(b"on") == AHEAD_FROM + 4
+    assert file.append_all([memoryview(b"on"), memoryview(b"e")]) == AHEAD_FROM + 4
     assert blocks_of(path) >= AHEAD_FROM + AHEAD_FROM // 4
-    assert path.read_bytes()[AHEAD_FROM:] == b"moreon" + FILL * (READY_BYTES - 6)
+    assert path.read_bytes()[AHEAD_FROM:] == b"moreone"
 
 
-@pytest.mark.usefixtures("on_ext4")
-@pytest.mark.parametrize("size", [100, 16_900, READY_BYTES - 1, READY_BYTES, 3 * READY_BYTES + 7])
-def test_appends_of_any_size_stand_one_behind_the_other(tmp_path: Path, size: int) -> None:
-    file = Disk().open(str(tmp_path / "file"), create=True)
-    file.append(bytes(AHEAD_FROM))
-    expected = b""
-    for number in range(40):
-        pieces = [bytes([number + 1]) * size, b"end"]
-        if number % 2:
-            file.append(b"".join(pieces))
-        else:
-            file.append_all([memoryview(piece) for piece in pieces])
-        expected += b"".join(pieces)
-        length = (tmp_path / "file").stat().st_size
-        assert file.size <= length <= file.size + READY_BYTES
-    assert file.size == AHEAD_FROM + len(expected)
-    content = (tmp_path / "file").read_bytes()[AHEAD_FROM:]
-    assert content == expected.ljust(len(content), FILL)
-    file.trim()
-    assert (tmp_path / "file").read_bytes()[AHEAD_FROM:] == expected
+def test_a_file_with_nothing_behind_its_content_is_not_touched_by_a_trim(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(2 * AHEAD_FROM))
+    os.utime(path, (1, 1))
+    Disk().open(str(path)).trim()  # it might have had blocks since a crash
+    assert path.stat().st_mtime == 1
 
 
-@pytest.mark.usefixtures("on_ext4")
-def test_an_append_that_fails_with_room_behind_it_leaves_none_of_it(
+def test_a_trim_keeps_to_the_bound_on_open_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "file"
-    file = Disk().open(str(path), create=True)
-    file.append(bytes(AHEAD_FROM))
-    file.append(b"good")
-
-    def fail(*_: object) -> int:
-        raise OSError(errno.EIO, "the disk is gone")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(disk_module, "_pwrite", fail)
-        with pytest.raises(OSError, match="the disk is gone"):
-            file.append(b"lost")
-    assert path.stat().st_size == file.size == AHEAD_FROM + 4
-    with monkeypatch.context() as patch:
-        patch.setattr(disk_module, "_pwritev", fail)
-        patch.setattr(os, "ftruncate", fail)
-        with pytest.raises(OSError, match="the disk is gone"):
-            file.append(b"lost")
-    file.append(b"more")
-    file.trim()
-    assert path.read_bytes()[AHEAD_FROM:] == b"goodmore"
+    monkeypatch.setattr(disk_module, "AHEAD_FROM", 8)
+    disk = Disk(open_files_max=3)
+    for number in range(10):
+        (tmp_path / f"{number}").write_bytes(b"more than eight")
+        disk.open(str(tmp_path / f"{number}")).trim()
+        assert disk.open_files <= 3
 
 
-@pytest.mark.usefixtures("on_ext4")
-def test_a_small_file_that_could_not_be_cut_back_is_trimmed_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
-    file = Disk().open(str(path), create=True)
-    file.append(b"good")
+def spoil(monkeypatch: pytest.MonkeyPatch, name: str, room: int) -> None:
+    """A disk that takes `room` bytes more and then no others, nor anything back."""
+    left = room
 
-    def write_a_part(fd: int, data: bytes, position: int) -> int:
-        if len(data) == 4:
-            return os.pwrite(fd, data[:2], position)
-        raise OSError(errno.ENOSPC, "no space left on device")
+    def write(fd: int, data: bytes, position: int) -> int:
+        nonlocal left
+        data, left = data[:left], max(left - len(data), 0)
+        if not data:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return os.pwrite(fd, data, position)
 
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "the disk is gone")
 
+    monkeypatch.setattr(disk_module, name, write)
+    monkeypatch.setattr(os, "ftruncate", fail)
+
+
+@pytest.mark.parametrize("kind", list(blocks.Blocks))
+@pytest.mark.parametrize("before", [4, AHEAD_FROM + 4])
+def test_what_a_failed_append_left_behind_is_cut_off_before_a_file_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: blocks.Blocks, before: int
+) -> None:
+    monkeypatch.setattr(disk_module, "set_aside", lambda *_: kind)
+    path = tmp_path / "file"
+    file = Disk().open(str(path), create=True)
+    file.append(bytes(before))
     with monkeypatch.context() as patch:
-        patch.setattr(disk_module, "_pwrite", write_a_part)
-        patch.setattr(os, "ftruncate", fail)
+        spoil(patch, "_pwrite", 3)
         with pytest.raises(OSError, match="no space left"):
             file.append(b"torn")
-    assert path.read_bytes() == b"goodto"
+        assert path.stat().st_size == before + 3
+        with pytest.raises(OSError, match="the disk is gone"):
+            file.trim()
     file.append(b"!")
+    assert path.read_bytes()[before:] == b"!or"
     file.trim()
-    assert path.read_bytes() == b"good!"
+    assert path.read_bytes()[before:] == b"!"
+
+
+@pytest.mark.usefixtures("on_ext4")
+@pytest.mark.parametrize(
+    ("problem", "answer"),
+    [(errno.EDQUOT, blocks.Blocks.NOT_NOW), (errno.EOPNOTSUPP, blocks.Blocks.NEVER)],
+)
+def test_blocks_of_a_call_that_failed_half_way_are_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: int, answer: blocks.Blocks
+) -> None:
+    real = blocks._libc()
+    assert real is not None
+
+    class Half:
+        """What a quota does: it gives what it has left, and then says no."""
+
+        @staticmethod
+        def fallocate(fd: int, mode: int, begin: int, size: int) -> int:
+            assert real is not None
+            assert real.fallocate(fd, mode, begin, size // 2) == 0
+            ctypes.set_errno(problem)
+            return -1
+
+    path = tmp_path / "file"
+    path.write_bytes(bytes(AHEAD_FROM))
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(fd)
+        before = blocks_of(path)
+        monkeypatch.setattr(blocks, "_libc", lambda: Half)
+        assert blocks.set_aside(fd, AHEAD_FROM, 3 * AHEAD_FROM) is answer
+        assert blocks_of(path) <= before and path.stat().st_size == AHEAD_FROM
+    finally:
+        os.close(fd)
 
 
 def test_ext4_is_known_when_it_is_met(tmp_path: Path) -> None:
@@ -172,9 +187,7 @@ def test_blocks_that_a_crash_left_behind_are_given_back(tmp_path: Path) -> None:
     file = Disk().open(str(tmp_path / "file"))
     file.sync()
     assert blocks_of(tmp_path / "file") >= 2 * AHEAD_FROM + AHEAD_FROM // 2
-    assert file.size == 2 * AHEAD_FROM + READY_BYTES
-    file.truncate(2 * AHEAD_FROM + 4)  # as recovery does
-    file.sync()
+    file.trim()
     assert blocks_of(tmp_path / "file") <= 2 * AHEAD_FROM + 2 * 4096
     assert file.size == os.stat(tmp_path / "file").st_size == 2 * AHEAD_FROM + 4
 

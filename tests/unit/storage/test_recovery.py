@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import zlib
 from pathlib import Path
 
 import pytest
 
-from penstock.platform.disk import AHEAD_FROM, FILLING, READY_BYTES
+from penstock.platform.disk import AHEAD_FROM, Disk
 from penstock.records.batch import read_head
 from penstock.storage import scan
 from penstock.storage.log import Log
@@ -87,22 +86,7 @@ def test_garbage_behind_the_last_batch_is_cut(tmp_path: Path, garbage: bytes) ->
     check_whole(open_log(tmp_path, SMALL, clean=False), batches)
 
 
-@pytest.mark.parametrize(("ready", "news"), [(READY_BYTES, False), (READY_BYTES + 1, True)])
-def test_room_that_was_ready_for_the_next_append_is_cut_and_no_news(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, ready: int, news: bool
-) -> None:
-    batches = written(tmp_path)
-    path = last_segment(tmp_path)
-    sound = path.stat().st_size
-    with open(path, "ab") as file:
-        file.write(bytes([FILLING]) * ready)
-    check_whole(open_log(tmp_path, SMALL, clean=False), batches)
-    assert path.stat().st_size == sound
-    told = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
-    assert any("room for the next append" in each for each in told) == news
-
-
-def test_a_log_that_was_killed_with_room_ready_goes_on_where_its_batches_end(
+def test_a_log_that_was_killed_while_it_grew_goes_on_where_its_batches_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.platform.blocks._is_ext4", lambda *_: True)
@@ -111,14 +95,17 @@ def test_a_log_that_was_killed_with_room_ready_goes_on_where_its_batches_end(
     fill(log, 1 + AHEAD_FROM // 10_000, records=700)
     batches = contents(log)
     path = last_segment(tmp_path)
-    assert path.stat().st_size > log.size > AHEAD_FROM
+    Disk().sync_path(str(path))
+    assert path.stat().st_blocks * 512 >= log.size + 128 * 1024
     again = open_log(tmp_path, clean=False)  # the first one was not closed
     assert contents(again) == batches
     assert path.stat().st_size == again.size == log.size
     fill(again, 3)
     assert contents(again)[: len(batches)] == batches
     again.close()
+    Disk().sync_path(str(path))
     assert path.stat().st_size == again.size
+    assert path.stat().st_blocks * 512 < again.size + 64 * 1024
 
 
 def test_a_flipped_bit_cuts_the_log_there_and_drops_later_segments(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ class SimulatedFile(File):
         return self.append(b"".join(parts))
 
     def trim(self) -> None:
-        """On a platter nothing is made ready."""
+        """On a platter nothing is set aside."""
 
     def pread(self, size: int, position: int) -> bytes:
         self._check()
