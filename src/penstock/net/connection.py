@@ -244,6 +244,8 @@ class Connection(asyncio.BufferedProtocol):
             if at != end or self._assembly.waiting:
                 self._assembly.keep(view[at:])
                 self._listener.watch_memory(self)
+        except (FrameError, CloseConnection) as problem:
+            self._hang_up(problem)
         except Exception as problem:  # noqa: BLE001 - told in the log; the others are served on
             self._refuse(problem)
         finally:
@@ -445,12 +447,28 @@ class Connection(asyncio.BufferedProtocol):
         self._assembly.drop()
         self.transport.abort()
 
-    def _refuse(self, problem: BaseException) -> None:
-        host, port = self.peer
-        if isinstance(problem, FrameError | CloseConnection):
-            tell = self._listener.complaints.tell
-            tell(logging.INFO, "closing %s:%s on %s: %s", host, port, self.listener_name, problem)
+    def _hang_up(self, problem: Exception) -> None:
+        """Close on a peer that broke the protocol, once what it had asked before is answered: a
+        producer that is not told of a batch that was stored sends it again."""
+        self._complain(problem)
+        self._closing = self._halted = True
+        self._assembly.drop()
+        self._outbox.uncork()
+        if self._slots:
+            self._pause()  # whoever fills the last of them closes
         else:
+            self.transport.close()  # replies already handed over still leave
+
+    def _complain(self, problem: BaseException) -> None:
+        host, port = self.peer
+        tell = self._listener.complaints.tell
+        tell(logging.INFO, "closing %s:%s on %s: %s", host, port, self.listener_name, problem)
+
+    def _refuse(self, problem: BaseException) -> None:
+        if isinstance(problem, FrameError | CloseConnection):
+            self._complain(problem)
+        else:
+            host, port = self.peer
             log.error("closing %s:%s after our own fault", host, port, exc_info=problem)
         self._closing = self._halted = True
         self._assembly.drop()

@@ -359,6 +359,8 @@ class Partition:
             self._request_sync(end)
         else:
             self.synced = end
+            if self.waits.syncs:  # a sync that has ended, though nobody has heard of it yet
+                self.waits.release_syncs(end)
         self._advance(size)
         if self.audience.followers:
             self.audience.tell_followers(size)
@@ -444,7 +446,7 @@ class Partition:
         if self.high_watermark >= end_offset:
             future.set_result(ErrorCode.NONE)
         else:
-            self.waits.commits.append((end_offset, future))
+            self.waits.await_commit(end_offset, future)
 
     # -- deleting ---------------------------------------------------------------------------
 

@@ -38,6 +38,12 @@ class Waits:
         self.starts: list[tuple[int, Future[ErrorCode]]] = []
         """For the beginning of all live replicas, in any order."""
 
+    def await_commit(self, end: int, who: Awaiting) -> None:
+        _park(self.commits, end, who)
+
+    def await_sync(self, end: int, who: Awaiting) -> None:
+        _park(self.syncs, end, who)
+
     def release_commits(self, end: int) -> None:
         _release(self.commits, end)
 
@@ -60,6 +66,13 @@ class Waits:
         for _, future in waiting:
             if not future.done():
                 future.set_result(error)
+
+
+def _park(queue: Queue, end: int, who: Awaiting) -> None:
+    at = len(queue)
+    while at and queue[at - 1][0] > end:
+        at -= 1  # a retry of what came before others that wait
+    queue.insert(at, (end, who))
 
 
 def _release(queue: Queue, end: int) -> None:

@@ -15,7 +15,13 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Union
 
-from penstock.records.batch import ATTRIBUTES_OFFSET, CONTROL, HEAD_SIZE, TRANSACTIONAL
+from penstock.records.batch import (
+    ATTRIBUTES_OFFSET,
+    CONTROL,
+    HEAD_SIZE,
+    MAX_TIMESTAMP_OFFSET,
+    TRANSACTIONAL,
+)
 from penstock.replica.append_run import append_run, may_run
 from penstock.replica.partition import Appended
 from penstock.replica.transactions import NOT_TRANSACTIONAL
@@ -40,6 +46,7 @@ HEAD = Struct(">hhih")  # api key, version, correlation id, length of the client
 _PROLOGUE = Struct(">BBhiBB")  # tags, transactional id, acks, timeout, count of topics, and a byte
 _TOPIC_AT = 9  # in the prologue: the last byte is the length of a name, or the first of an id
 _PARTITION = Struct(">iBBB")  # its index, and the compact length of its batch, of up to three bytes
+_TIMESTAMP = Struct(">q")
 _EPILOGUE = 2  # bytes: neither the topic nor the request has tags
 FLAGS_AT = ATTRIBUTES_OFFSET + 1  # the low byte of a batch's attributes, which has all of them
 
@@ -97,9 +104,10 @@ def serve_plain_run(
     """
     requests: list[Plain] = []
     count = 0
+    now = broker.clock.now()
     for frame in frames:
         plain = _read(broker, connection, frame)
-        if plain is None or not all(may_run(batch[0]) for batch in plain[-1]):
+        if plain is None or not all(_may_run(frame, batch, now) for batch in plain[-1]):
             break
         count += len(plain[-1])
         if count > RUN_BATCHES_MAX:
@@ -111,7 +119,6 @@ def serve_plain_run(
     for frame, plain in zip(frames, requests, strict=False):
         for partition, _, begin, end in plain[-1]:
             together.setdefault(partition, []).append(frame[begin:end])
-    now = broker.clock.now()
     became = {
         partition: iter(append_run(partition, batches, now))
         for partition, batches in together.items()
@@ -120,6 +127,13 @@ def serve_plain_run(
         _reply(connection, frame, plain, [next(became[each[0]]) for each in plain[-1]], answer)
         for frame, plain in zip(frames, requests, strict=False)
     ]
+
+
+def _may_run(frame: memoryview, batch: Batch, now: int) -> bool:
+    """Whether nobody has to look into a batch."""
+    partition, _, begin, _ = batch
+    (youngest,) = _TIMESTAMP.unpack_from(frame, begin + MAX_TIMESTAMP_OFFSET)
+    return may_run(partition) and youngest - now <= partition.log.config.timestamp_after_max_ms
 
 
 def _read(broker: Broker, connection: Connection, frame: memoryview) -> Plain | None:

@@ -203,7 +203,7 @@ def test_what_came_before_a_broken_frame_is_served_together(run: Run) -> None:
             node.service.together = 9
             client = await node.client()
             client.writer.write(frame(b"l1") + frame(b"l2") + b"\xff\xff\xff\xff")
-            assert await client.is_closed()
+            await eventually(lambda: len(node.service.waiting) == 2)
             assert node.service.runs == [[b"l1", b"l2"]]
             assert node.service.served == [b"l1", b"l2"]
 
@@ -356,6 +356,28 @@ def test_replies_before_a_broken_frame_still_leave(run: Run) -> None:
             client.writer.write(frame(b"e1") + struct.pack(">i", -5))
             assert await client.receive() == b"e1"
             assert await client.is_closed()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("waiting", [[b"w1"], [b"o1", b"l2"]])
+def test_what_waits_is_answered_before_a_broken_frame_closes(
+    run: Run, waiting: list[bytes]
+) -> None:
+    """What a producer is not told of it sends again, though it was stored."""
+
+    async def scenario() -> None:
+        async with running() as node:
+            client = await node.client()
+            client.writer.write(b"".join(map(frame, waiting)) + b"\xff\xff\xff\xff" + frame(b"e"))
+            await eventually(lambda: len(node.service.waiting) == len(waiting))
+            assert await client.hears_nothing()
+            for body in reversed(waiting):
+                node.service.release(body)
+            assert [await client.receive() for _ in waiting] == waiting
+            assert await client.is_closed()
+            assert node.service.served == waiting
+            assert not node.listener.connections and not node.listener.pool.borrowed_bytes
 
     run(scenario())
 

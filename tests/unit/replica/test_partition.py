@@ -165,6 +165,41 @@ async def test_with_flush_messages_nothing_is_committed_before_the_sync(
     assert [future.result() for future in futures] == [ErrorCode.NONE] * 2
 
 
+async def test_who_waits_for_a_sync_is_told_of_it_by_an_append_that_hears_of_it_first(
+    store: LogStore, syncs: Syncs
+) -> None:
+    partition = leading(store, syncs, flush_messages=2)
+    synced: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    append(partition, batch())
+    append(partition, batch())
+    partition.waits.await_sync(2, synced)
+    # A worker has synced the log; that its future is done reaches the event loop later.
+    partition.log.recovery_point = partition.log.sync()
+    append(partition, batch())
+    assert partition.synced == partition.high_watermark == 3
+    syncs.waiting[0][1].set_result(None)
+    await asyncio.sleep(0)
+    assert synced.done() and synced.result() == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("kind", ["commits", "syncs"])
+async def test_a_retry_does_not_wait_for_what_came_after_the_first_try(
+    store: LogStore, syncs: Syncs, kind: str
+) -> None:
+    partition = leading(store, syncs, flush_messages=1)
+    wait = partition.await_commit if kind == "commits" else partition.waits.await_sync
+    loop = asyncio.get_running_loop()
+    futures: list[asyncio.Future[ErrorCode]] = [loop.create_future() for _ in range(3)]
+    for sequence, future in zip((0, 1, 0), futures, strict=True):
+        data = batch(producer_id=7, producer_epoch=0, base_sequence=sequence)
+        result = append(partition, data)
+        assert isinstance(result, Appended) and result.base_offset == sequence
+        wait(result.end_offset, future)
+    syncs.waiting[0][1].set_result(None)
+    await asyncio.sleep(0)
+    assert [future.done() for future in futures] == [True, False, True]
+
+
 async def test_a_new_epoch_commits_nothing_that_waits_for_its_sync(
     store: LogStore, syncs: Syncs
 ) -> None:

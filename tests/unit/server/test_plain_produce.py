@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -24,7 +25,8 @@ from penstock.protocol.registry import API
 from penstock.replica.partition import Partition
 from penstock.server.dispatch import Dispatcher
 from penstock.server.plain_produce import RUN_BATCHES_MAX, VERSIONS, serve_plain
-from tests.unit.server.asking import asking, batch, port_of, question, running_node
+from penstock.storage.log_config import LogConfig
+from tests.unit.server.asking import NOON, asking, batch, port_of, question, running_node
 
 PARTITIONS = 3
 
@@ -292,6 +294,21 @@ async def test_what_has_to_be_looked_into_is_not_served_together(
     pair: Pair, topic: str, together: int
 ) -> None:
     assert len(_runs(pair, topic, requests=3, batches=1)) == together
+
+
+async def test_a_run_ends_before_a_batch_that_is_looked_into_for_its_timestamp(pair: Pair) -> None:
+    frames = []
+    for seconds in (0, 0, LogConfig().timestamp_after_max_ms // 1000, 0):
+        data = PartitionProduceData(index=0, records=memoryview(batch(first=seconds)))
+        content = TopicProduceData(
+            name="plain", topic_id=pair.ids["plain"][0], partition_data=[data]
+        )
+        frame = question(ProduceRequest(acks=-1, topic_data=[content]), 13)[4:]
+        frames.append(memoryview(bytearray(frame)))
+    broker = pair.nodes[0].broker
+    for now, served in ((NOON, 4), (NOON - 1, 2)):
+        with mock.patch.object(broker, "clock", mock.Mock(now=lambda now=now: now)):
+            assert len(pair.short.serve_run(Client(), frames)) == served  # type: ignore[arg-type]
 
 
 async def test_no_more_is_stored_together_than_others_can_wait_for(pair: Pair) -> None:

@@ -256,9 +256,8 @@ def _park_if_early(
     end = result.end_offset
     if not acks or partition.high_watermark >= end or (acks != ALL and partition.synced >= end):
         return
-    if (
-        partition.offline
-    ):  # since a moment ago: whoever waited there was released, and nobody is now
+    if partition.offline:
+        # Since a moment ago: whoever waited there was released, and nobody is now.
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         answer.base_offset = -1
         return
@@ -266,7 +265,7 @@ def _park_if_early(
     if acks == ALL:
         partition.await_commit(end, place)
     else:
-        partition.waits.syncs.append((end, place))
+        partition.waits.await_sync(end, place)
     pending.append(place)
 
 
