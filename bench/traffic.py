@@ -6,7 +6,7 @@ import asyncio
 import time
 from functools import partial
 
-from bench import java, topics
+from bench import bare, java, topics
 from bench.floor import sending
 from bench.model import Case, Criterion, Kind, Measures, Scale, cpu, throughput
 from bench.peer import Peer
@@ -20,7 +20,7 @@ from penstock.protocol.generated.produce import (
 from penstock.records.builder import BatchBuilder
 from tests.oracle.nodes import Node
 
-PARTITIONS = 4
+PARTITIONS = bare.PARTITIONS
 FLUSHING_PRODUCERS = 16
 READERS = 3
 """One after the other: what one of them costs is near the kernel's steps of 10 ms."""
@@ -43,16 +43,27 @@ def produce(
     topic = topics.create(node, PARTITIONS)
     payload = Payload(size)
     with Producer(node.bootstrap, compression_type=codec, **settings) as producer:
-        producer.send(topic, payload, PARTITIONS)  # connects, and learns who leads
-        producer.flush()
-        spent, begin = Spent.now(node.pid), time.monotonic()
-        producer.send(topic, payload, count)
-        producer.flush(SECONDS_MAX)
-        seconds = time.monotonic() - begin
-        used = spent.since()
+        used, seconds = _send(producer, topic, payload, count, node.pid)
         _expect(producer, topic, count + PARTITIONS)
     topics.delete(node, topic)
-    return {"cpu": used, "rate": count / seconds}
+    with (
+        bare.running() as (port, pid),
+        Producer(f"127.0.0.1:{port}", compression_type=codec, **settings) as producer,
+    ):
+        least, _ = _send(producer, topic, payload, count, pid)
+    return {"cpu": used, "rate": count / seconds, "least": least}
+
+
+def _send(
+    producer: Producer, topic: str, payload: Payload, count: int, pid: int
+) -> tuple[float, float]:
+    """What it took: CPU seconds of the process `pid`, and seconds until all was acknowledged."""
+    producer.send(topic, payload, PARTITIONS)  # connects, and learns who leads
+    producer.flush()
+    spent, begin = Spent.now(pid), time.monotonic()
+    producer.send(topic, payload, count)
+    producer.flush(SECONDS_MAX)
+    return spent.since(), time.monotonic() - begin
 
 
 def produce_with_java(node: Node, scale: Scale) -> Measures:
@@ -62,7 +73,11 @@ def produce_with_java(node: Node, scale: Scale) -> Measures:
     rate = java.produce(node.bootstrap, topic, scale.records)
     used = spent.since()
     topics.delete(node, topic)
-    return {"cpu": used, "rate": rate}
+    with bare.running() as (port, pid):
+        spent = Spent.now(pid)
+        java.produce(f"127.0.0.1:{port}", topic, scale.records)
+        least = spent.since()
+    return {"cpu": used, "rate": rate, "least": least}
 
 
 def consume(node: Node, scale: Scale, *, size: int) -> Measures:
@@ -160,10 +175,15 @@ def _expect(client: Client, topic: str, count: int) -> None:
         raise ClientFailed(f"{topic} holds {stored} records, but {count} were acknowledged")
 
 
+BARE = Criterion(
+    "least", "CPU of a bare loop that stores and answers the same", "s", Kind.REPORTED, 0
+)
+
+
 def _produce_case(name: str, title: str, bound: float, **options: object) -> Case:
     return Case(
         f"produce-{name}", f"produce {title}", partial(produce, **options),  # type: ignore[arg-type]
-        (cpu(bound), throughput()),
+        (cpu(bound), throughput(), BARE),
     )  # fmt: skip
 
 
@@ -192,7 +212,7 @@ CASES = [
     *_produce_cases(),
     Case(
         "produce-java", "produce 100 B, Apache's producer with its defaults", produce_with_java,
-        (cpu(1 / 3), throughput()),
+        (cpu(1 / 3), throughput(), BARE),
     ),
     _produce_case(
         "single", "100 B, one record per batch", 1 / 2, size=100, settings=SINGLE_RECORDS

@@ -6,17 +6,21 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench import chart, report
+from bench import bare, chart, report
 from bench.floor import sending
 from bench.model import QUICK, Case, Measures, Row, Scale, cpu, throughput
 from bench.process import cpu_seconds
 from bench.rdkafka import ClientFailed, Consumer, Payload, Producer
 from bench.runner import Runner
+from penstock.records.batch import BatchHead, crc_of, read_head
+from penstock.records.compression import LZ4, NONE
 from penstock.testing import Broker
 from tests.oracle.nodes import REPOSITORY, Node
 
@@ -119,6 +123,39 @@ def test_what_a_bare_sendfile_takes_is_measured_with_all_bytes_sent(tmp_path: Pa
     (tmp_path / "small").write_bytes(b"small")
     took = sending([tmp_path / "large", tmp_path / "small"])
     assert 0 < sending([tmp_path / "small"]) < took < 10
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("batch", ["200", "100000", "1000000"])
+def test_a_bare_loop_stores_what_is_sent_and_answers(
+    tmp_path: Path, codec: str, batch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    payload, count = Payload(100, count=1_000), 40_000
+    with (
+        bare.running() as (port, _),
+        Producer(f"127.0.0.1:{port}", batch_size=batch, compression_type=codec) as producer,
+    ):
+        for partition in range(bare.PARTITIONS):
+            producer.send("any", payload, count // bare.PARTITIONS, partition)
+        producer.flush()
+        paths = list(tmp_path.glob("bench-bare-*/*"))
+        heads = [head for path in paths for head in batches_in(path.read_bytes())]
+    assert sum(head.count for head in heads) == count
+    # The client leaves what is small as it is.
+    expected = {LZ4} if codec == "lz4" and batch != "200" else {NONE}
+    assert {head.compression for head in heads if head.count > 100 or batch == "200"} == expected
+    assert list(tmp_path.iterdir()) == []
+
+
+def batches_in(data: bytes) -> Iterator[BatchHead]:
+    at = 0
+    while at < len(data):
+        head = read_head(data, at)
+        assert crc_of(memoryview(data), at, at + head.size) == head.crc
+        yield head
+        at += head.size
 
 
 def test_a_reader_counts_records_and_nothing_else(
