@@ -21,7 +21,7 @@ from tests.oracle.nodes import REPOSITORY
 SLICE_BYTES = 1 << 20
 """Sent in one call: what librdkafka asks for of a partition."""
 UNSENT_BYTES_MAX = 48 * 1024
-"""The best of what was tried (docs/decisions/0028-short-queues.md)."""
+"""The best of what was tried (docs/decisions/0028-unpaced.md)."""
 SECONDS_MAX = 60
 
 

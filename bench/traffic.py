@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from functools import partial
 
 from bench import bare, java, topics
 from bench.floor import sending
 from bench.model import Case, Criterion, Kind, Measures, Scale, cpu, throughput
+from bench.pages import back_free_pages
 from bench.peer import Peer
 from bench.process import Spent, memory_mb
 from bench.rdkafka import Client, ClientFailed, Consumer, Payload, Producer, SyncProducer
@@ -60,6 +62,7 @@ def _send(
     """What it took: CPU seconds of the process `pid`, and seconds until all was acknowledged."""
     producer.send(topic, payload, PARTITIONS)  # connects, and learns who leads
     producer.flush()
+    back_free_pages(tempfile.gettempdir())  # what was ready a second ago may be the host's again
     spent, begin = Spent.now(pid), time.monotonic()
     producer.send(topic, payload, count)
     producer.flush(SECONDS_MAX)

@@ -15,6 +15,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 log = logging.getLogger("penstock.net")
@@ -33,10 +34,6 @@ GATHERED_BYTES_MAX = 16 * 1024
 spared by not copying so little is less than what the calls for each part cost, here and at the
 other end, which each of them wakes up."""
 
-UNSENT_BYTES_MAX = 48 * 1024
-"""So much waits in the socket of a client on this machine before it counts as full. With megabytes
-waiting there, sending a log cost twice as much, and receiving it a third more (decision 0028)."""
-
 UNPACED = b"reno"
 """The congestion control that every Linux has and lets everybody have. BBR, where that is the
 system's own, sends to a client on this machine in small parts by the clock (decision 0028)."""
@@ -46,7 +43,6 @@ LOAD_BYTES_MAX = 1024 * 1024
 """How much of a cold slice is read ahead at a time."""
 
 
-_UNSENT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _CONGESTION: int | None = getattr(socket, "TCP_CONGESTION", None)
 _MORE_FOLLOWS = int(socket.MSG_MORE | socket.MSG_DONTWAIT)
 
@@ -93,7 +89,6 @@ class Outbox:
         "_on_room",
         "_parts",
         "_sent",
-        "_short_queue",
         "_sock",
         "_transport",
         "congested",
@@ -118,24 +113,16 @@ class Outbox:
         self._parts: deque[Part] = deque()
         self._sent = 0  # of the first part, if it is a splice
         self._loading = False
-        self._short_queue = False
         self._corked: bytearray | None = None  # replies that leave together, while there are more
         self.congested = False
 
     def serve_nearby(self) -> None:
-        """Send as is best for a client on this machine: nothing is paced, and little waits."""
-        self._choose(_CONGESTION, UNPACED)
-        self._short_queue = self._choose(_UNSENT, UNSENT_BYTES_MAX)
-
-    def _choose(self, option: int | None, value: int | bytes) -> bool:
-        """Set an option of TCP; False where the system has none such, or keeps it to itself."""
-        if self._sock is None or option is None:
-            return False
-        try:
-            self._sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        except OSError:
-            return False  # or the client is gone already: all else goes on
-        return True
+        """Send without a pace, as is best for a client on this machine."""
+        if self._sock is None or _CONGESTION is None:
+            return
+        # The system has none such, or keeps it to itself, or the client is gone: all else goes on.
+        with suppress(OSError):
+            self._sock.setsockopt(socket.IPPROTO_TCP, _CONGESTION, UNPACED)
 
     @property
     def empty(self) -> bool:
@@ -270,9 +257,9 @@ class Outbox:
             count = os.sendfile(self._sock.fileno(), file.fileno(), position, size)
         except BlockingIOError:
             return 0
-        if count < size and self._short_queue:
-            # What the socket holds back because `sendfile` promised more has to leave now: nothing
-            # else would say that there is room again. To set this option anew does that.
+        if count < size:
+            # What a small socket holds back because `sendfile` promised more has to leave now:
+            # nothing else would say that there is room again. To set this option anew does that.
             self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return count
 

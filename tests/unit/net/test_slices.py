@@ -12,9 +12,8 @@ from typing import cast
 
 import pytest
 
-from penstock.net import outbox
 from penstock.net.listener import Limits
-from penstock.net.outbox import UNPACED, UNSENT_BYTES_MAX
+from penstock.net.outbox import UNPACED
 from penstock.platform.disk import Disk, File
 from tests.unit.net.conftest import Run
 from tests.unit.net.scripted import (
@@ -82,23 +81,19 @@ def test_a_reader_that_stops_and_goes_on_gets_every_byte_of_a_slice(
 
 
 @pytest.mark.parametrize("head", [b"head", b"h" * 50_000, b"h" * 63_000], ids=len)
-@pytest.mark.parametrize("unsent_max", [16 * 1024, UNSENT_BYTES_MAX])
-def test_slices_for_a_client_on_this_machine_go_out_without_a_pause(
-    run: Run, tmp_path: object, monkeypatch: pytest.MonkeyPatch, unsent_max: int, head: bytes
+@pytest.mark.parametrize("send_buffer_bytes", [-1, 20_000, 50_000])
+def test_slices_go_out_without_a_pause(
+    run: Run, tmp_path: object, send_buffer_bytes: int, head: bytes
 ) -> None:
-    """Bytes that the system holds back, as more were promised, would wait for 0.2 s each time.
-
-    That is so where what `sendfile` takes at first is less than a packet, as it is unless the slice
-    begins with a page of the file.
-    """
-    monkeypatch.setattr(outbox, "UNSENT_BYTES_MAX", unsent_max)
+    """Bytes that the system holds back, as more were promised, would wait for 0.2 s each time."""
     contents = os.urandom(1 << 20)
 
     async def scenario() -> None:
         service = ScriptedService(file_of(Disk(), f"{tmp_path}/data", contents))
         service.slice_begin = 1000
         service.head = head
-        async with running(service=service) as node:
+        limits = Limits(send_buffer_bytes=send_buffer_bytes)
+        async with running(limits, service=service) as node:
             client = await node.client()
             took = []
             for _ in range(9):
@@ -111,11 +106,9 @@ def test_slices_for_a_client_on_this_machine_go_out_without_a_pause(
     run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("send_buffer_bytes", "unsent_max"), [(-1, UNSENT_BYTES_MAX), (1 << 20, 0)]
-)
-def test_little_waits_in_a_local_socket_and_unpaced_unless_its_buffer_was_set(
-    run: Run, send_buffer_bytes: int, unsent_max: int
+@pytest.mark.parametrize("send_buffer_bytes", [-1, 1 << 20])
+def test_a_local_socket_is_unpaced_unless_its_buffer_was_set(
+    run: Run, send_buffer_bytes: int
 ) -> None:
     with socket.socket() as untouched:
         systems_own = untouched.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
@@ -127,9 +120,8 @@ def test_little_waits_in_a_local_socket_and_unpaced_unless_its_buffer_was_set(
             (connection,) = node.listener.connections
             sock = connection._outbox._sock
             assert sock is not None
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == unsent_max
             control = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-            wanted = UNPACED if unsent_max else systems_own
+            wanted = UNPACED if send_buffer_bytes < 0 else systems_own
             assert control.rstrip(b"\0") == wanted.rstrip(b"\0")
 
     run(scenario())
