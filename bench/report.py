@@ -31,8 +31,10 @@ class Result(NamedTuple):
         for name, old in groupby(self.rows, lambda row: row.case.name):
             rows += [row for row in newer.rows if row.case.name == name] or old
         about = newer.machine
+        counts = sorted(len(row.penstock) for row in newer.rows)
+        rounds = " to ".join(map(str, sorted({counts[0], counts[-1]})))
         line = (
-            f"{', '.join(sorted(names))}, {newer.scale.rounds} rounds, commit {about['commit']}, "
+            f"{', '.join(sorted(names))}, {rounds} rounds, commit {about['commit']}, "
             f"{about['processor']}, kernel {about['kernel']}, Python {about['python']}"
         )
         every = {row.case.name for row in self.rows}

@@ -104,7 +104,7 @@ def test_cases_that_are_measured_anew_stand_in_the_last_result_with_their_day(
     right = cases[1]
     right = right._replace(criteria=(*right.criteria, cpu(0.1)._replace(measure="more")))
     newer = [Row(right, each, [4.0] * 3, [1.0] * 3) for each in right.criteria]
-    newer_result = report.Result(newer, {}, QUICK._replace(rounds=3), about)
+    newer_result = report.Result(newer, {}, QUICK, about)
     renewed = report.load(tmp_path, "whole", cases).renewed(newer_result)
     assert renewed.rows == whole.rows[:2] + newer
     assert (renewed.sections, renewed.scale) == (whole.sections, whole.scale)
@@ -113,9 +113,13 @@ def test_cases_that_are_measured_anew_stand_in_the_last_result_with_their_day(
 
     again = renewed.renewed(newer_result._replace(machine=about | {"date": "Saturday"}))
     assert [key for key in again.machine if "anew" in key] == ["measured anew on Saturday"]
-    left = [Row(cases[0], each, [4.0], [1.0]) for each in cases[0].criteria]
+    left = [
+        Row(cases[0], each, [4.0] * rounds, [1.0] * rounds)
+        for rounds, each in zip((1, 2), cases[0].criteria, strict=True)
+    ]
     both = renewed.renewed(newer_result._replace(rows=left, machine=about | {"date": "Sunday"}))
     assert [key[-6:] for key in both.machine if "anew" in key] == ["Friday", "Sunday"]
+    assert both.machine["measured anew on Sunday"].startswith("left, 1 to 2 rounds, commit abc")
 
 
 def test_what_a_bare_sendfile_takes_is_measured_with_all_bytes_sent(tmp_path: Path) -> None:
