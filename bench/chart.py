@@ -17,7 +17,8 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot, ticker
 
-    shown = [row for row in rows if row.apache and row.penstock][::-1]
+    compared = [row for row in rows if row.criterion.kind is not Kind.BARE]
+    shown = [row for row in compared if row.apache and row.penstock][::-1]
     figure, axes = pyplot.subplots(figsize=(11, 1.2 + 0.32 * len(shown)))
     for at, row in enumerate(shown):
         judged = row.medians[1] if row.criterion.kind in (Kind.OWN_MAX, Kind.OWN_MIN) else row.ratio

@@ -70,6 +70,7 @@ class Kind(Enum):
     OWN_MAX = "at most {:.3g}"  # Penstock's own number, whatever Kafka's is
     OWN_MIN = "at least {:.3g}"
     REPORTED = "none"  # a number to read the others by
+    BARE = "no broker in it"  # what a bare program takes, beside either
 
 
 class Criterion(NamedTuple):
@@ -90,7 +91,7 @@ class Criterion(NamedTuple):
             return penstock <= self.bound
         if self.kind is Kind.OWN_MIN:
             return penstock >= self.bound
-        if self.kind is Kind.REPORTED:
+        if self.kind in (Kind.REPORTED, Kind.BARE):
             return True
         ratio = penstock / apache
         return ratio <= self.bound if self.kind is Kind.RATIO_MAX else ratio >= self.bound

@@ -153,6 +153,22 @@ def test_a_bare_loop_stores_what_is_sent_and_answers(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_bare_loop_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.bare", str(tmp_path)],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        try:
+            assert process.stdin and process.stdout
+            assert int(process.stdout.readline()) > 0
+            process.stdin.close()
+            assert process.wait(SECONDS_MAX) == 0
+        finally:
+            process.kill()
+
+
 def batches_in(data: bytes) -> Iterator[BatchHead]:
     at = 0
     while at < len(data):
