@@ -2,8 +2,8 @@
 well.
 
 What it takes for the same records from the same client is left when all that makes a broker one is
-missing (checksums, offsets that mean something, indexes, rights, replicas): to be woken, to receive,
-to write to a file as Penstock does, to answer. Nothing says that it could not be done for less.
+missing (checksums, offsets that mean something, indexes, rights, replicas): to be woken, to
+receive, to write to a file as Penstock does, to answer. Nothing says that less would not do.
 """
 
 from __future__ import annotations
